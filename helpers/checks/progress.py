@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 from pathlib import Path
@@ -66,3 +67,31 @@ def summary(notebook: str) -> None:
     names = [each.name for each in load().notebooks]
     following = names[names.index(notebook) + 1]
     print(f"All done. Next: lessons/{following}.ipynb")
+
+
+def main(argv: list[str]) -> int:
+    """``course progress``: what is done in each exercise notebook, and what comes next."""
+    parser = argparse.ArgumentParser(prog="course progress", description=main.__doc__)
+    parser.add_argument("--folder", type=Path, default=Path.cwd(), help="the course's folder")
+    parser.add_argument("--forget", action="store_true", help="start afresh: forget all progress")
+    options = parser.parse_args(argv)
+    if options.forget:
+        store(options.folder).unlink(missing_ok=True)
+    status, following = read(options.folder), None
+    for notebook in load().notebooks:
+        done = [each for each in notebook.exercises if status.get(each.check_id) == "passed"]
+        if notebook.exercises:
+            marks = "".join(_MARKS[status.get(each.check_id, "")] for each in notebook.exercises)
+            earned = sum(each.points for each in done)
+            print(f"{notebook.name:<28} {marks:<8} {earned:>2} of {notebook.points} points")
+        following = following or next((each for each in notebook.exercises if each not in done), None)
+    if following:
+        print(
+            f"Next: exercises/{following.notebook}.ipynb, “{following.title}” (about {following.minutes} minutes)."
+        )
+    else:
+        print("Every exercise is done. What is left is lessons/08_interview_review.ipynb.")
+    return 0
+
+
+_MARKS = {"passed": "✓", "failed": "✗", "not_started": "○", "": "○"}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-
 from helpers.checks.exam import Exam, exercise
 from helpers.checks.verdict import Mistake
 

@@ -152,9 +152,19 @@ class _Mutate(ast.NodeTransformer):
 
     def visit_Call(self, node: ast.Call) -> ast.AST:
         node = self.generic_visit(node)
-        if self.inside and self.kind == "drop-sum" and getattr(node.func, "attr", "") in ("sum", "sum_to_size") and self._here():
+        if (
+            self.inside
+            and self.kind == "drop-sum"
+            and getattr(node.func, "attr", "") in ("sum", "sum_to_size")
+            and self._here()
+        ):
             return node.func.value
-        if self.inside and self.kind == "drop-transpose" and getattr(node.func, "attr", "") in ("t", "transpose") and self._here():
+        if (
+            self.inside
+            and self.kind == "drop-transpose"
+            and getattr(node.func, "attr", "") in ("t", "transpose")
+            and self._here()
+        ):
             return node.func.value
         return node
 
@@ -183,7 +193,9 @@ def mutants() -> Iterator[tuple[str, str, str]]:
 MUTANTS = list(mutants())
 
 
-@pytest.mark.parametrize(("check_id", "source"), [(m[0], m[2]) for m in MUTANTS], ids=[f"{m[0]}-{m[1]}" for m in MUTANTS])
+@pytest.mark.parametrize(
+    ("check_id", "source"), [(m[0], m[2]) for m in MUTANTS], ids=[f"{m[0]}-{m[1]}" for m in MUTANTS]
+)
 def test_a_mutated_solution_is_caught(check_id: str, source: str) -> None:
     verdict = verdict_on(source, EXERCISES[check_id], f"<mutant of {check_id}>")
     assert verdict.status == "failed", f"this mutant passes:\n{source}"
