@@ -120,7 +120,7 @@ class Exam:
 
     def randn(self, *shape: int, dtype: torch.dtype = torch.float64, requires_grad: bool = True) -> Tensor:
         """Seeded standard normal numbers; asymmetric and never all equal."""
-        values = torch.randn(*shape, generator=self._generator, dtype=torch.float64).to(dtype)
+        values = torch.randn(shape, generator=self._generator, dtype=torch.float64).to(dtype)
         return values.requires_grad_(requires_grad)
 
     def rand(
@@ -132,7 +132,7 @@ class Exam:
         requires_grad: bool = True,
     ) -> Tensor:
         """Seeded uniform numbers in ``[low, high)``."""
-        values = low + (high - low) * torch.rand(*shape, generator=self._generator, dtype=torch.float64)
+        values = low + (high - low) * torch.rand(shape, generator=self._generator, dtype=torch.float64)
         return values.to(dtype).requires_grad_(requires_grad)
 
     def randint(self, low: int, high: int, *shape: int) -> Tensor:
@@ -407,5 +407,16 @@ def examine(check_id: str, body: Callable[[Exam], None], answers: MutableMapping
         exam = Exam(load().exercise(check_id), answers)
         exam.verdict.notes = notes
         with contextlib.suppress(_Stop):
-            body(exam)
+            try:
+                body(exam)
+            except _Stop:
+                raise
+            except Exception as error:
+                # An answer can be odder than a check foresees; its learner still gets a sentence, not a traceback.
+                brief = f"{type(error).__name__}: {error}".split("\n")[0][:300]
+                exam.fail(
+                    "it can be examined",
+                    f"Examining your answer raised {brief}{learners_line(error)}",
+                    slug="raises",
+                )
     return exam.verdict

@@ -190,15 +190,26 @@ def mutants() -> Iterator[tuple[str, str, str]]:
                 yield check_id, f"{kind}-{place}", mutated
 
 
+EQUIVALENT = {
+    (
+        "06_debugging/repair",
+        "drop-sum-0",
+    ): "the engine itself sums a broadcast gradient back to the input's shape",
+}
+"""Mutants that are no mistake, with the reason; they must pass, so that a stale entry shows."""
+
 MUTANTS = list(mutants())
 
 
 @pytest.mark.parametrize(
-    ("check_id", "source"), [(m[0], m[2]) for m in MUTANTS], ids=[f"{m[0]}-{m[1]}" for m in MUTANTS]
+    ("check_id", "mutation", "source"),
+    MUTANTS,
+    ids=[f"{check_id}-{mutation}" for check_id, mutation, _ in MUTANTS],
 )
-def test_a_mutated_solution_is_caught(check_id: str, source: str) -> None:
+def test_a_mutated_solution_is_caught(check_id: str, mutation: str, source: str) -> None:
     verdict = verdict_on(source, EXERCISES[check_id], f"<mutant of {check_id}>")
-    assert verdict.status == "failed", f"this mutant passes:\n{source}"
+    wanted = "passed" if (check_id, mutation) in EQUIVALENT else "failed"
+    assert verdict.status == wanted, f"{verdict.text()}\n{source}"
 
 
 def test_there_are_mutants_of_every_kind() -> None:

@@ -1,0 +1,17 @@
+# hint: inplace-input
+# story: wants to spare a tensor and writes into the caller's
+class Cube(torch.autograd.Function):
+    """y = x ** 3, with its own backward."""
+
+    @staticmethod
+    def forward(x: Tensor) -> Tensor:
+        return x.pow_(3)
+
+    @staticmethod
+    def setup_context(ctx, inputs: tuple[Tensor], output: Tensor) -> None:
+        ctx.save_for_backward(*inputs)
+
+    @staticmethod
+    def backward(ctx, grad_output: Tensor) -> Tensor:
+        (x,) = ctx.saved_tensors
+        return grad_output * 3 * x**2

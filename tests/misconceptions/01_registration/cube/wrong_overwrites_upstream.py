@@ -1,0 +1,17 @@
+# hint: overwrites-upstream
+# story: wants to spare a tensor in backward
+class Cube(torch.autograd.Function):
+    """y = x ** 3, with its own backward."""
+
+    @staticmethod
+    def forward(x: Tensor) -> Tensor:
+        return x**3
+
+    @staticmethod
+    def setup_context(ctx, inputs: tuple[Tensor], output: Tensor) -> None:
+        ctx.save_for_backward(*inputs)
+
+    @staticmethod
+    def backward(ctx, grad_output: Tensor) -> Tensor:
+        (x,) = ctx.saved_tensors
+        return grad_output.mul_(3 * x**2)

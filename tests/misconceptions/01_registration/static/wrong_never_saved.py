@@ -1,0 +1,16 @@
+# hint: never-saved
+# story: forgets to keep the factor
+class Scale(torch.autograd.Function):
+    """y = x * factor, with factor a plain number."""
+
+    @staticmethod
+    def forward(x: Tensor, factor: float) -> Tensor:
+        return x * factor
+
+    @staticmethod
+    def setup_context(ctx, inputs: tuple[Tensor, float], output: Tensor) -> None:
+        pass
+
+    @staticmethod
+    def backward(ctx, grad_output: Tensor) -> tuple[Tensor, None]:
+        return grad_output * ctx.factor, None

@@ -1,0 +1,13 @@
+# hint: wrong-error
+# story: Returns the relative error.
+def best_step(
+    fn: Callable[[Tensor], Tensor], x: Tensor, derivative: float, steps: Sequence[float]
+) -> tuple[float, float]:
+    """The step with the most accurate central difference, and its absolute error."""
+    best = (steps[0], math.inf)
+    for eps in steps:
+        estimate = (fn(x + eps) - fn(x - eps)) / (2 * eps)
+        error = abs(estimate.item() - derivative)
+        if error < best[1]:
+            best = (eps, error)
+    return best[0], best[1] / abs(derivative)
