@@ -249,15 +249,8 @@ class Exam:
         known = self._recognise(got, expected, mistakes, rtol, atol)
         slug, hint = (known.slug, known.hint) if known else (slug, hint)
         if got is None:
-            own = known or next((each for each in mistakes if each.slug == "none-gradient"), None)
-            self.fail(
-                fact,
-                "There is no gradient at all: None.",
-                None,
-                expected,
-                "none-gradient",
-                own.hint if own else COMMON_HINTS["none-gradient"],
-            )
+            own = (known.slug, known.hint) if known else ("none-gradient", COMMON_HINTS["none-gradient"])
+            self.fail(fact, "There is no gradient at all: None.", None, expected, *own)
         if not isinstance(got, Tensor):
             self.fail(
                 fact, f"Expected a tensor, got a {type(got).__name__}.", show(got), expected, "not-a-tensor"

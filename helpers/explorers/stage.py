@@ -1,0 +1,372 @@
+"""The stage every explorer stands on: controls, a picture, and the sentence that goes with it.
+
+A picture is one matplotlib figure, set once. Its axes and labels are sent to the page once; what moves is a short list
+of artists, drawn alone for each state (a millisecond or two, because nothing else is drawn again) as SVG text. The page
+puts that text over the axes. The same figure gives the still for pages without a front end.
+
+``FrameExplorer`` draws every state ahead, and the page switches between them by itself: no kernel is asked, so it is
+immediate, cannot flicker, works while the kernel is busy, and works in a static export. ``FigureExplorer`` is for
+pictures with too many states: the kernel draws the newest one asked for.
+
+The page's side is ``stage.js``, written for `anywidget <https://anywidget.dev>`_ with the browser's own labelled
+controls: the sliders of ipywidgets have no name that a screen reader could read.
+"""
+
+from __future__ import annotations
+
+import base64
+import io
+import itertools
+import re
+import uuid
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import anywidget
+import matplotlib
+import traitlets
+from matplotlib.artist import Artist
+from matplotlib.axes import Axes
+from matplotlib.backends.backend_svg import RendererSVG
+from matplotlib.figure import Figure
+
+from helpers.explorers import palette
+from helpers.explorers.palette import GROUND, MUTED, RULE, TEXT
+
+HERE = Path(__file__).parent
+WIDGET_VIEW = "application/vnd.jupyter.widget-view+json"
+STILL_SCALE = 1.5  # pixels of the still per CSS pixel: sharp on a laptop, small in git
+MOST_FRAMES = 260
+
+STYLE = {
+    "figure.facecolor": GROUND.light,
+    "axes.facecolor": "none",
+    "savefig.facecolor": GROUND.light,
+    "font.family": "sans-serif",
+    "font.sans-serif": ["DejaVu Sans"],
+    "font.size": 13,
+    "axes.titlesize": 14,
+    "axes.titlelocation": "left",
+    "axes.titleweight": "bold",
+    "axes.titlecolor": TEXT.light,
+    "axes.labelsize": 13,
+    "xtick.labelsize": 12,
+    "ytick.labelsize": 12,
+    "legend.fontsize": 12,
+    "legend.frameon": False,
+    "legend.handlelength": 2.6,
+    "text.color": TEXT.light,
+    "axes.edgecolor": MUTED.light,
+    "axes.labelcolor": MUTED.light,
+    "xtick.color": MUTED.light,
+    "ytick.color": MUTED.light,
+    "axes.grid": True,
+    "axes.axisbelow": True,
+    "grid.color": RULE.light,
+    "grid.linewidth": 0.8,
+    "hatch.color": RULE.light,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "lines.linewidth": 2.2,
+    "svg.fonttype": "none",
+    "path.simplify_threshold": 0.2,
+}
+
+
+@dataclass(frozen=True)
+class Control:
+    """Something the reader can set: always one of a short list.
+
+    Attributes:
+        name: what it is called in Python, ``explorer["name"]``.
+        label: what it is called on the page.
+        options: the values it can take.
+        labels: the same as text, one for each option (default: ``str`` of each).
+        start: position in ``options`` at which it starts.
+        kind: ``"slider"``, ``"choice"`` (a few named options) or ``"switch"`` (off, on).
+    """
+
+    name: str
+    label: str
+    options: Sequence[Any]
+    labels: Sequence[str] = ()
+    start: int = 0
+    kind: str = "slider"
+
+    def __post_init__(self) -> None:
+        if not self.options:
+            raise ValueError(f"control {self.name!r} has no options; give at least one.")
+        if self.kind not in ("slider", "choice", "switch"):
+            raise ValueError(
+                f"kind of control {self.name!r} is {self.kind!r}; allowed: slider, choice, switch."
+            )
+        if self.kind == "switch" and len(self.options) != 2:
+            raise ValueError(f"switch {self.name!r} needs two options, off and on; got {len(self.options)}.")
+        if self.labels and len(self.labels) != len(self.options):
+            raise ValueError(
+                f"control {self.name!r} has {len(self.options)} options but {len(self.labels)} labels."
+            )
+        if not 0 <= self.start < len(self.options):
+            raise ValueError(
+                f"start of control {self.name!r} is {self.start}; allowed: 0 to {len(self.options) - 1}."
+            )
+
+    def position(self, value: Any) -> int:
+        """The position of ``value`` in the options; of the nearest one if they are numbers.
+
+        Raises:
+            ValueError: ``value`` is not among options that are not numbers.
+        """
+        if value in self.options:
+            return list(self.options).index(value)
+        numbers = all(isinstance(each, (int, float)) for each in (value, *self.options))
+        if not numbers or self.kind == "switch":
+            raise ValueError(f"{self.name}={value!r} is not one of {list(self.options)}.")
+        return min(range(len(self.options)), key=lambda at: abs(self.options[at] - value))
+
+    def as_json(self) -> dict:
+        """What the page needs to know."""
+        labels = list(self.labels) or [str(each) for each in self.options]
+        return {"name": self.name, "label": self.label, "labels": labels, "kind": self.kind}
+
+
+class Stage(anywidget.AnyWidget):
+    """What travels to the page; ``stage.js`` is its other half."""
+
+    _esm = HERE / "stage.js"
+    _css = palette.stylesheet() + (HERE / "stage.css").read_text(encoding="utf-8")
+
+    title = traitlets.Unicode().tag(sync=True)
+    controls = traitlets.List().tag(sync=True)
+    positions = traitlets.List().tag(sync=True)
+    size = traitlets.List().tag(sync=True)
+    base = traitlets.Unicode().tag(sync=True)
+    frames = traitlets.List().tag(sync=True)
+    captions = traitlets.List().tag(sync=True)
+    picture = traitlets.Unicode().tag(sync=True)
+    caption = traitlets.Unicode().tag(sync=True)
+    interval = traitlets.Int(0).tag(sync=True)
+
+
+@dataclass
+class Picture:
+    """A figure in two layers: what stays, and the artists that move.
+
+    Attributes:
+        size: width and height in CSS pixels.
+        moving: the artists of the moving layer; an explorer may change the list from state to state.
+    """
+
+    size: tuple[int, int]
+    moving: list[Artist] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        # At 72 dots per inch one SVG unit is one point is one CSS pixel: a font of 12 is 12 pixels tall.
+        self.figure = Figure(figsize=(self.size[0] / 72, self.size[1] / 72), dpi=72)
+        # Pages show many explorers at once, and an SVG reference finds the first element with its id on the page.
+        self._salt = uuid.uuid4().hex
+
+    def move(self, *artists: Artist) -> Artist:
+        """Put artists on the moving layer; returns the first, so that it can be kept in one line."""
+        self.moving.extend(artists)
+        return artists[0]
+
+    def base(self) -> str:
+        """SVG of everything that stays."""
+        for artist in self.moving:
+            artist.set_animated(True)
+        return self._svg([self.figure])
+
+    def layer(self) -> str:
+        """SVG of the moving artists as they are now."""
+        return self._svg(sorted(self.moving, key=lambda artist: artist.get_zorder()))
+
+    def png(self) -> bytes:
+        """Both layers as one PNG."""
+        for artist in self.moving:
+            artist.set_animated(False)
+        file = io.BytesIO()
+        with matplotlib.rc_context(STYLE):
+            self.figure.savefig(file, dpi=72 * STILL_SCALE, metadata={"Software": None})
+        return file.getvalue()
+
+    def _svg(self, artists: Iterable[Artist]) -> str:
+        file = io.StringIO()
+        with matplotlib.rc_context(STYLE | {"svg.hashsalt": self._salt}):
+            renderer = RendererSVG(*self.size, file, image_dpi=72)
+            for artist in artists:
+                artist.draw(renderer)
+            renderer.finalize()
+        return _inner(file.getvalue())
+
+
+def _inner(svg: str) -> str:
+    """The contents of matplotlib's SVG document, slimmed, in the palette's CSS variables."""
+    body = svg[svg.index(">", svg.index("<svg")) + 1 : svg.rindex("</svg>")]
+    body = re.sub(
+        r"<metadata>.*?</metadata>|<!--.*?-->|<defs>\s*<style.*?</style>\s*</defs>", "", body, flags=re.DOTALL
+    )
+    body = re.sub(r'<g id="[^"]*"', "<g", body)
+    body = re.sub(r">\s+<", "><", body)
+    body = re.sub(r"<[^>]*>", lambda tag: _shorten(tag[0]), body).strip()
+    return palette.css_colours(body)
+
+
+def _shorten(tag: str) -> str:
+    tag = re.sub(r"\s+", " ", tag)
+    return re.sub(r"\d+\.\d{2,}", lambda number: f"{float(number[0]):.1f}".removesuffix(".0"), tag)
+
+
+def axes(
+    figure: Figure, place: tuple[float, float, float, float], title: str = "", **properties: Any
+) -> Axes:
+    """Axes at ``place`` (left, bottom, width, height as parts of the figure) in the course's style."""
+    made = figure.add_axes(place, **properties)
+    if title:
+        made.set_title(title, pad=10)
+    made.tick_params(length=0, pad=6)
+    return made
+
+
+class Explorer:
+    """A picture with controls.
+
+    A subclass sets ``title`` and ``size``, calls ``super().__init__(*controls)``, and says how to ``stage`` the
+    picture, how to ``move`` it to the present state, and how to ``describe`` that state in one sentence.
+
+    Attributes:
+        title: the heading on the page.
+        size: of the picture, in CSS pixels.
+        interval: milliseconds per frame of the Play button, which moves the first control; 0 for no button.
+        controls: by name, in the order in which they stand on the page.
+        positions: the position of each control; ``choose`` sets it by value.
+    """
+
+    title = ""
+    size = (720, 380)
+    interval = 0
+
+    def __init__(self, *controls: Control) -> None:
+        self.controls = {control.name: control for control in controls}
+        self.positions = {control.name: control.start for control in controls}
+
+    def stage(self, picture: Picture) -> None:
+        """Draw what stays on ``picture.figure``, and make the moving artists with ``picture.move``."""
+        raise NotImplementedError
+
+    def move(self, picture: Picture) -> None:
+        """Bring the moving artists to the present state."""
+        raise NotImplementedError
+
+    def describe(self) -> str:
+        """One sentence that says what the picture shows at the present state."""
+        raise NotImplementedError
+
+    def __getitem__(self, name: str) -> Any:
+        """The present value of a control."""
+        return self.controls[name].options[self.positions[name]]
+
+    def choose(self, **values: Any) -> Explorer:
+        """Set controls by value (numbers: the nearest option) and return the explorer.
+
+        Raises:
+            ValueError: there is no such control, or no such option.
+        """
+        for name, value in values.items():
+            if name not in self.controls:
+                raise ValueError(f"there is no control {name!r}; there are {list(self.controls)}.")
+            self.positions[name] = self.controls[name].position(value)
+        if "widget" in self.__dict__:
+            self.widget.positions = list(self.positions.values())
+        return self
+
+    @cached_property
+    def picture(self) -> Picture:
+        """The figure, staged when first needed."""
+        made = Picture(self.size)
+        with matplotlib.rc_context(STYLE):
+            self.stage(made)
+        return made
+
+    def still(self) -> bytes:
+        """The present state as a PNG."""
+        self._show()
+        return self.picture.png()
+
+    @cached_property
+    def widget(self) -> Stage:
+        """What the front end shows; built when first needed."""
+        stage = Stage(
+            title=self.title,
+            controls=[control.as_json() for control in self.controls.values()],
+            positions=list(self.positions.values()),
+            size=list(self.size),
+            interval=self.interval,
+            **self._pictures(),
+        )
+        stage.observe(self._follow, names="positions")
+        return stage
+
+    def _pictures(self) -> dict:
+        """The pictures the page gets at the start, as traits of ``Stage``."""
+        raise NotImplementedError
+
+    def _follow(self, change: dict) -> None:
+        self.positions = dict(zip(self.controls, change["new"], strict=True))
+
+    def _show(self) -> None:
+        with matplotlib.rc_context(STYLE):
+            self.move(self.picture)
+
+    def _draw(self) -> tuple[str, str]:
+        self._show()
+        return self.picture.layer(), self.describe()
+
+    def _repr_mimebundle_(self, **_: Any) -> dict:
+        """The widget for a front end, a still for a page without one, a sentence for a reader or a test of text."""
+        return {
+            "text/plain": self.describe(),
+            "image/png": base64.b64encode(self.still()).decode(),
+            WIDGET_VIEW: {"version_major": 2, "version_minor": 0, "model_id": self.widget.model_id},
+        }
+
+
+class FrameExplorer(Explorer):
+    """An explorer whose every state is drawn ahead; the page switches between them without the kernel."""
+
+    def _pictures(self) -> dict:
+        ranges = [range(len(control.options)) for control in self.controls.values()]
+        states = list(itertools.product(*ranges))
+        if len(states) > MOST_FRAMES:
+            raise ValueError(
+                f"{type(self).__name__} has {len(states)} states; drawn ahead are at most {MOST_FRAMES}. "
+                "Give its controls fewer options."
+            )
+        kept, drawn = self.positions, []
+        for state in states:
+            self.positions = dict(zip(self.controls, state, strict=True))
+            drawn.append(self._draw())
+        self.positions = kept
+        layers, captions = zip(*drawn, strict=True)
+        return {"base": self.picture.base(), "frames": list(layers), "captions": list(captions)}
+
+
+class FigureExplorer(Explorer):
+    """An explorer with too many states to draw ahead: the kernel draws the newest one asked for.
+
+    While a drawing is on its way the page keeps only the last position asked for (ipywidgets sends one message at a
+    time), so a fast hand never waits for stale pictures.
+    """
+
+    def _pictures(self) -> dict:
+        picture, caption = self._draw()
+        return {"base": self.picture.base(), "picture": picture, "caption": caption}
+
+    def _follow(self, change: dict) -> None:
+        super()._follow(change)
+        picture, caption = self._draw()
+        with self.widget.hold_sync():
+            self.widget.picture, self.widget.caption = picture, caption

@@ -1,0 +1,11 @@
+# hint: forgot-upstream
+# story: Returns the local derivative alone.
+class ReverseGradient(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, scale):
+        ctx.scale = scale
+        return x.view_as(x)
+
+    @staticmethod
+    def backward(ctx, grad_output):
+        return torch.full_like(grad_output, -ctx.scale), None

@@ -1,0 +1,11 @@
+# hint: overwrites-upstream
+# story: Uses mul_ to save memory.
+class ScaleGradient(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, scale):
+        ctx.scale = scale
+        return x.view_as(x)
+
+    @staticmethod
+    def backward(ctx, grad_output):
+        return grad_output.mul_(ctx.scale), None
