@@ -96,10 +96,11 @@ function render({ model, el }) {
   const frames = model.get("frames");
   const [width, height] = model.get("size");
 
+  const own = (layer) => layer.replaceAll("cg-id-", `${id}-`);
   const picture = element("div", { className: "cg-picture" });
   picture.innerHTML =
     `<svg role="img" viewBox="0 0 ${width} ${height}" width="${width}" height="${height}">` +
-    `<g>${model.get("base")}</g><g class="cg-moving"></g></svg>`;
+    `<g>${own(model.get("base"))}</g><g class="cg-moving"></g></svg>`;
   const svg = picture.firstChild;
   const moving = svg.lastChild;
   const caption = element("p", { className: "cg-caption", role: "status" });
@@ -112,7 +113,7 @@ function render({ model, el }) {
       const at = positions.reduce((sum, position, k) => sum * controls[k].labels.length + position, 0);
       [layer, sentence] = [frames[at], model.get("captions")[at]];
     }
-    moving.innerHTML = layer;
+    moving.innerHTML = own(layer);
     svg.setAttribute("aria-label", `${model.get("title")}. ${sentence}`);
     caption.textContent = sentence;
     made.forEach((control, k) => control.show(positions[k]));

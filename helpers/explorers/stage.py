@@ -18,7 +18,6 @@ import base64
 import io
 import itertools
 import re
-import uuid
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -72,8 +71,11 @@ STYLE = {
     "axes.spines.right": False,
     "lines.linewidth": 2.2,
     "svg.fonttype": "none",
+    "svg.hashsalt": "course",
     "path.simplify_threshold": 0.2,
 }
+
+styled = matplotlib.rc_context(STYLE)
 
 
 @dataclass(frozen=True)
@@ -166,8 +168,6 @@ class Picture:
     def __post_init__(self) -> None:
         # At 72 dots per inch one SVG unit is one point is one CSS pixel: a font of 12 is 12 pixels tall.
         self.figure = Figure(figsize=(self.size[0] / 72, self.size[1] / 72), dpi=72)
-        # Pages show many explorers at once, and an SVG reference finds the first element with its id on the page.
-        self._salt = uuid.uuid4().hex
 
     def move(self, *artists: Artist) -> Artist:
         """Put artists on the moving layer; returns the first, so that it can be kept in one line."""
@@ -189,17 +189,15 @@ class Picture:
         for artist in self.moving:
             artist.set_animated(False)
         file = io.BytesIO()
-        with matplotlib.rc_context(STYLE):
-            self.figure.savefig(file, dpi=72 * STILL_SCALE, metadata={"Software": None})
+        self.figure.savefig(file, dpi=72 * STILL_SCALE, metadata={"Software": None})
         return file.getvalue()
 
     def _svg(self, artists: Iterable[Artist]) -> str:
         file = io.StringIO()
-        with matplotlib.rc_context(STYLE | {"svg.hashsalt": self._salt}):
-            renderer = RendererSVG(*self.size, file, image_dpi=72)
-            for artist in artists:
-                artist.draw(renderer)
-            renderer.finalize()
+        renderer = RendererSVG(*self.size, file, image_dpi=72)
+        for artist in artists:
+            artist.draw(renderer)
+        renderer.finalize()
         return _inner(file.getvalue())
 
 
@@ -210,6 +208,9 @@ def _inner(svg: str) -> str:
         r"<metadata>.*?</metadata>|<!--.*?-->|<defs>\s*<style.*?</style>\s*</defs>", "", body, flags=re.DOTALL
     )
     body = re.sub(r'<g id="[^"]*"', "<g", body)
+    # A reference finds the first element with its id on the page: `stage.js` makes each id its view's own.
+    body = re.sub(r'(\bid="|url\(#|href="#)', r"\1cg-id-", body)
+    body = re.sub(r' transform="rotate\(-0 [^"]*"', "", body)
     body = re.sub(r">\s+<", "><", body)
     body = re.sub(r"<[^>]*>", lambda tag: _shorten(tag[0]), body).strip()
     return palette.css_colours(body)
@@ -287,16 +288,17 @@ class Explorer:
     def picture(self) -> Picture:
         """The figure, staged when first needed."""
         made = Picture(self.size)
-        with matplotlib.rc_context(STYLE):
-            self.stage(made)
+        self.stage(made)
         return made
 
+    @styled
     def still(self) -> bytes:
         """The present state as a PNG."""
-        self._show()
+        self.move(self.picture)
         return self.picture.png()
 
     @cached_property
+    @styled
     def widget(self) -> Stage:
         """What the front end shows; built when first needed."""
         stage = Stage(
@@ -317,12 +319,8 @@ class Explorer:
     def _follow(self, change: dict) -> None:
         self.positions = dict(zip(self.controls, change["new"], strict=True))
 
-    def _show(self) -> None:
-        with matplotlib.rc_context(STYLE):
-            self.move(self.picture)
-
     def _draw(self) -> tuple[str, str]:
-        self._show()
+        self.move(self.picture)
         return self.picture.layer(), self.describe()
 
     def _repr_mimebundle_(self, **_: Any) -> dict:
@@ -365,6 +363,7 @@ class FigureExplorer(Explorer):
         picture, caption = self._draw()
         return {"base": self.picture.base(), "picture": picture, "caption": caption}
 
+    @styled
     def _follow(self, change: dict) -> None:
         super()._follow(change)
         picture, caption = self._draw()

@@ -1,0 +1,2 @@
+def safe_sqrt(x):
+    return torch.relu(x).sqrt()

@@ -1,0 +1,4 @@
+# hint: naive
+# story: Writes the formula as it stands.
+def log1mexp(x):
+    return torch.log(1 - torch.exp(-x))

@@ -1,0 +1,23 @@
+# hint: one-shift-for-all
+# story: Subtracts the largest value of the whole tensor.
+class LogSumExp(torch.autograd.Function):
+    """The logarithm of a sum of exponentials along one dimension."""
+
+    @staticmethod
+    def forward(x: Tensor, dim: int) -> Tensor:
+        largest = x.max()
+        shift = torch.where(largest.isfinite(), largest, torch.zeros_like(largest))
+        return ((x - shift).exp().sum(dim, keepdim=True).log() + shift).squeeze(dim)
+
+    @staticmethod
+    def setup_context(ctx, inputs: tuple[Tensor, int], output: Tensor) -> None:
+        x, ctx.dim = inputs
+        ctx.save_for_backward(x, output)
+
+    @staticmethod
+    def backward(ctx, grad_output: Tensor) -> tuple[Tensor, None]:
+        x, y = ctx.saved_tensors
+        y = y.unsqueeze(ctx.dim)
+        empty = y == -math.inf
+        softmax = (x - torch.where(empty, torch.zeros_like(y), y)).exp()
+        return grad_output.unsqueeze(ctx.dim) * softmax, None

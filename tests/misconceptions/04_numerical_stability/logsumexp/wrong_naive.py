@@ -1,0 +1,21 @@
+# hint: naive
+# story: Writes the formula as it stands.
+class LogSumExp(torch.autograd.Function):
+    """The logarithm of a sum of exponentials along one dimension."""
+
+    @staticmethod
+    def forward(x: Tensor, dim: int) -> Tensor:
+        return x.exp().sum(dim).log()
+
+    @staticmethod
+    def setup_context(ctx, inputs: tuple[Tensor, int], output: Tensor) -> None:
+        x, ctx.dim = inputs
+        ctx.save_for_backward(x, output)
+
+    @staticmethod
+    def backward(ctx, grad_output: Tensor) -> tuple[Tensor, None]:
+        x, y = ctx.saved_tensors
+        y = y.unsqueeze(ctx.dim)
+        empty = y == -math.inf
+        softmax = (x - torch.where(empty, torch.zeros_like(y), y)).exp()
+        return grad_output.unsqueeze(ctx.dim) * softmax, None

@@ -1,0 +1,19 @@
+class SafeNorm(torch.autograd.Function):
+    """The Euclidean norm along one dimension, with gradient 0 where it is 0."""
+
+    @staticmethod
+    def forward(x: Tensor, dim: int) -> Tensor:
+        scale = x.abs().amax(dim, keepdim=True).clamp(min=1e-300)
+        return torch.linalg.vector_norm(x / scale, dim=dim) * scale.squeeze(dim)
+
+    @staticmethod
+    def setup_context(ctx, inputs: tuple[Tensor, int], output: Tensor) -> None:
+        x, ctx.dim = inputs
+        ctx.save_for_backward(x, output)
+
+    @staticmethod
+    def backward(ctx, grad_output: Tensor) -> tuple[Tensor, None]:
+        x, y = ctx.saved_tensors
+        y = y.unsqueeze(ctx.dim)
+        direction = x / torch.where(y > 0, y, torch.ones_like(y))
+        return grad_output.unsqueeze(ctx.dim) * direction, None
