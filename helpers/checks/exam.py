@@ -246,6 +246,7 @@ class Exam:
         When the values differ, they are compared with what each known mistake gives; the hint is that
         mistake's, else ``hint``.
         """
+        own_slug = slug if slug != "wrong-value" else ""
         known = self._recognise(got, expected, mistakes, rtol, atol)
         slug, hint = (known.slug, known.hint) if known else (slug, hint)
         if got is None:
@@ -261,7 +262,7 @@ class Exam:
                 f"The shape is {tuple(got.shape)}, it should be {tuple(expected.shape)}.",
                 got,
                 expected,
-                known.slug if known else "wrong-shape",
+                known.slug if known else own_slug or "wrong-shape",
                 hint,
             )
         if got.dtype != expected.dtype:
@@ -270,7 +271,7 @@ class Exam:
                 f"The dtype is {got.dtype}, it should be {expected.dtype}.",
                 got,
                 expected,
-                known.slug if known else "wrong-dtype",
+                known.slug if known else own_slug or "wrong-dtype",
                 hint,
             )
         if not torch.allclose(got.detach(), expected.detach(), rtol=rtol, atol=atol, equal_nan=True):

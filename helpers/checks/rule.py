@@ -24,6 +24,9 @@ AUTOGRAD_CALLS = {
 }
 """Names that, called inside an answer, mean that autograd works out the gradient."""
 
+NUMERICAL_LIBRARIES = {"scipy", "special", "np", "numpy"}
+"""Where such names mean something else: ``scipy.special.jvp`` is the derivative of a Bessel function."""
+
 FOREIGN_ROOMS = ("helpers.", "solutions.")
 
 
@@ -63,12 +66,13 @@ def is_stub(answer: Any) -> bool:
 
 
 def _only_ellipsis(node: ast.AST) -> bool:
-    """A function of nothing but ``...``, or a class where ``...`` stands for methods still to come."""
+    """A class where ``...`` stands for methods still to come, or a function that ends in ``...`` and returns nothing."""
     if not isinstance(node, ast.FunctionDef | ast.ClassDef):
         return False
-    body = [each for each in node.body if not _is_constant(each, str)]
-    waiting = [_is_constant(each, type(Ellipsis)) for each in body]
-    return any(waiting) if isinstance(node, ast.ClassDef) else bool(body) and all(waiting)
+    waiting = [_is_constant(each, type(Ellipsis)) for each in node.body]
+    if isinstance(node, ast.ClassDef):
+        return any(waiting)
+    return waiting[-1] and not any(isinstance(each, ast.Return) for each in ast.walk(node))
 
 
 def _is_constant(node: ast.stmt, kind: type) -> bool:
@@ -98,8 +102,8 @@ def uses_autograd(answer: Any) -> str | None:
         return next(iter(sorted(names & (AUTOGRAD_CALLS - {"backward"}))), None)
     for node in ast.walk(tree):
         if isinstance(node, ast.Call):
-            name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", None)
-            if name in AUTOGRAD_CALLS:
+            *path, name = ast.unparse(node.func).split(".")
+            if name in AUTOGRAD_CALLS and not NUMERICAL_LIBRARIES & set(path):
                 return name
     return None
 

@@ -6,7 +6,7 @@ import torch
 from matplotlib.axes import Axes
 from torch import Tensor
 
-from helpers.explorers.palette import BACKWARD, FORWARD, MUTED, PANEL, TEXT, Ink
+from helpers.explorers.palette import BACKWARD, FORWARD, MUTED, TEXT, Ink
 from helpers.explorers.stage import Control, FrameExplorer, Picture, axes
 from helpers.functions import huber
 
@@ -71,7 +71,7 @@ class DeltaExplorer(FrameExplorer):
 
     def _border(self, picture: Picture, plot: Axes) -> tuple:
         low, high = plot.get_ylim()
-        region = picture.move(plot.axvspan(0, 1, color=PANEL.light, zorder=0.5))
+        region = picture.move(plot.axvspan(0, 1, color=MUTED.light, alpha=0.1, linewidth=0))
         lines = [
             picture.move(plot.axvline(0, color=TEXT.light, linewidth=1, linestyle=(0, (3, 3)))) for _ in (-1, 1)
         ]

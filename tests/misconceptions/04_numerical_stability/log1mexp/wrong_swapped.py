@@ -1,4 +1,4 @@
-# hint: branches-exchanged
+# hint: naive
 # story: Exchanges the two branches.
 def log1mexp(x):
     small = x < math.log(2)

@@ -1,0 +1,17 @@
+class SwiGLU(torch.autograd.Function):
+    """silu(gate) * up, keeping nothing but its inputs."""
+
+    @staticmethod
+    def forward(gate: Tensor, up: Tensor) -> Tensor:
+        return torch.nn.functional.silu(gate) * up
+
+    @staticmethod
+    def setup_context(ctx, inputs: tuple[Tensor, Tensor], output: Tensor) -> None:
+        ctx.save_for_backward(*inputs)
+
+    @staticmethod
+    def backward(ctx, grad_output: Tensor) -> tuple[Tensor, Tensor]:
+        gate, up = ctx.saved_tensors
+        sigmoid = gate.sigmoid()
+        slope = sigmoid * (1 + gate * (1 - sigmoid))
+        return grad_output * up * slope, grad_output * gate * sigmoid
