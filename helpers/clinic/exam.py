@@ -29,6 +29,8 @@ class Exam:
     broken: bool = False
     gradients: dict[int, Tensor | None] = field(default_factory=dict)
     slopes: dict[int, dict[int, Slope]] = field(default_factory=dict)
+    output_dtypes: list[torch.dtype] = field(default_factory=list)
+    outputs: int = 1
 
     def has(self, *slugs: str) -> bool:
         """Tell whether any of these was found."""
@@ -73,15 +75,43 @@ class Exam:
         """Return the name of an input."""
         return self.patient.slots[number].name
 
+    def reference(self, number: int) -> str:
+        """Return how the lines that reproduce a finding refer to an input."""
+        slot = self.patient.slots[number]
+        return f"inputs[{slot.leaf}]" if slot.parameter is None else f"fn.get_parameter({slot.parameter!r})"
+
+    def replaced(self, number: int, by: str) -> str:
+        """Return a call of ``fn`` in which one input is replaced."""
+        leaf = self.patient.slots[number].leaf
+        if leaf is None:
+            return f"torch.func.functional_call(fn, {{{self.patient.slots[number].parameter!r}: {by}}}, inputs)"
+        return f"fn(*inputs[:{leaf}], {by}, *inputs[{leaf + 1}:])"
+
+    def opening(self) -> str:
+        """Return the lines that call ``fn`` and draw the upstream gradient ``v``."""
+        lines = ["import torch"]
+        if self.patient.lifted:
+            lines.append(
+                "inputs = [i.detach().double().requires_grad_(i.requires_grad) if torch.is_tensor(i)"
+                " and i.is_floating_point() else i for i in inputs]"
+            )
+        draw = "torch.randn({o}.shape, dtype={o}.dtype, generator=torch.Generator().manual_seed({k}))"
+        if self.outputs == 1:
+            lines += ["out = fn(*inputs)", f"v = {draw.format(o='out', k=0)}"]
+        else:
+            lines += [
+                "out = fn(*inputs)",
+                f"v = [{draw.format(o='o', k='k')} for k, o in enumerate(out) if o.requires_grad]",
+                "out = [o for o in out if o.requires_grad]",
+            ]
+        return "\n".join(lines)
+
     @property
     def precision(self) -> torch.dtype:
         """The coarsest real dtype that values pass through."""
         dtypes = [slot.value.dtype for slot in self.patient.slots if slot.active] + self.output_dtypes
         real = [{torch.complex64: torch.float32, torch.complex128: torch.float64}.get(d, d) for d in dtypes]
         return max((d for d in real if d.is_floating_point), key=lambda d: torch.finfo(d).eps, default=torch.float64)
-
-    output_dtypes: list[torch.dtype] = field(default_factory=list)
-    shapes: list[torch.Size] = field(default_factory=list)
 
     def loss(self, values: Sequence[Tensor], upstream: dict[int, Tensor]) -> tuple[float | None, float]:
         """Return the inner product of outputs and upstream, and the size of its largest term."""

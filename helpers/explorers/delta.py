@@ -58,8 +58,18 @@ class DeltaExplorer(FrameExplorer):
         left = axes(picture.figure, (0.055, 0.23, 0.42, 0.66), "Loss", ylim=(-0.35, 6), **common)
         right = axes(picture.figure, (0.565, 0.23, 0.42, 0.66), "Gradient", ylim=(-4.3, 4.3), **common)
         self._borders = [self._border(picture, plot) for plot in (left, right)]
-        squared = {"color": MUTED.light, "linestyle": (0, (4, 2.5)), "linewidth": 1.6, "label": "squared, ½r²"}
-        absolute = {"color": MUTED.light, "linestyle": (0, (1.2, 1.8)), "linewidth": 1.8, "label": "absolute, |r|"}
+        squared = {
+            "color": MUTED.light,
+            "linestyle": (0, (4, 2.5)),
+            "linewidth": 1.6,
+            "label": "squared, ½r²",
+        }
+        absolute = {
+            "color": MUTED.light,
+            "linestyle": (0, (1.2, 1.8)),
+            "linewidth": 1.8,
+            "label": "absolute, |r|",
+        }
         left.plot(RESIDUALS, RESIDUALS**2 / 2, **squared)
         left.plot(RESIDUALS, RESIDUALS.abs(), **absolute)
         right.plot(RESIDUALS, RESIDUALS, **squared)
@@ -73,7 +83,8 @@ class DeltaExplorer(FrameExplorer):
         low, high = plot.get_ylim()
         region = picture.move(plot.axvspan(0, 1, color=MUTED.light, alpha=0.1, linewidth=0))
         lines = [
-            picture.move(plot.axvline(0, color=TEXT.light, linewidth=1, linestyle=(0, (3, 3)))) for _ in (-1, 1)
+            picture.move(plot.axvline(0, color=TEXT.light, linewidth=1, linestyle=(0, (3, 3))))
+            for _ in (-1, 1)
         ]
         names = [
             picture.move(plot.text(0, low + 0.02 * (high - low), name, ha="center", va="bottom", zorder=4))

@@ -38,9 +38,9 @@ function ask(question, number, id, chosen, test, answered) {
     const input = document.createElement("input");
     Object.assign(input, { type: question.multiple ? "checkbox" : "radio", name: id, id: `${id}-${k}` });
     input.checked = chosen.includes(k);
-    const label = text("label", "", answer.text);
+    const label = document.createElement("label");
     label.htmlFor = input.id;
-    label.prepend(input);
+    label.append(input, text("span", "", answer.text));
     node.append(label);
     return input;
   });
@@ -53,14 +53,15 @@ function ask(question, number, id, chosen, test, answered) {
     const positions = picked();
     const right = same(positions, question);
     verdict.replaceChildren(text("strong", "", right ? "✓ Right." : positions.length ? "✗ Not quite." : "— Not answered."));
-    const shown = question.answers
-      .map((answer, k) => [answer, positions.includes(k)])
-      .filter(([answer, taken]) => taken || (test && answer.right) || (question.multiple && answer.right));
-    for (const [answer, taken] of shown) {
-      const mark = answer.right ? (taken ? "✓" : "○ missing:") : "✗";
-      if (question.multiple || (test && !right) || answer.why)
-        verdict.append(text("p", "", `${mark} ${answer.text}${answer.why ? ` — ${answer.why}` : ""}`));
-    }
+    question.answers.forEach((answer, k) => {
+      const taken = positions.includes(k);
+      if (!question.multiple && !test) {
+        if (taken && answer.why) verdict.append(text("p", "", answer.why));
+      } else if (taken || answer.right) {
+        const mark = answer.right ? (taken ? "✓" : "○ also right:") : "✗";
+        verdict.append(text("p", "", `${mark} ${answer.text}${answer.why ? `: ${answer.why}` : ""}`));
+      }
+    });
     if (question.explanation) verdict.append(text("p", "", question.explanation));
     if (question.see) verdict.append(text("p", "cg-see", `See “${question.see}”${test ? ` in ${question.lesson}` : ""}.`));
     node.dataset.verdict = right ? "right" : "wrong";
@@ -97,8 +98,6 @@ function render({ model, el }) {
   const root = document.createElement("div");
   root.className = "cg cg-quiz";
   root.setAttribute("role", "group");
-  // JupyterLab's own shortcuts would take the arrow keys before a radio button sees them.
-  root.setAttribute("data-lm-suppress-shortcuts", "true");
   const heading = text("div", "cg-title", model.get("title"));
   heading.id = `${id}-title`;
   root.setAttribute("aria-labelledby", heading.id);
@@ -146,6 +145,8 @@ function render({ model, el }) {
     buttons.append(button("Mark my answers", mark), button("Clear", again));
     root.append(buttons);
   }
+  // JupyterLab's shortcuts would take the arrow keys before a radio button sees them; it asks the focused element itself.
+  root.querySelectorAll("input, button").forEach((each) => each.setAttribute("data-lm-suppress-shortcuts", "true"));
   stand();
   el.append(root);
 }

@@ -105,7 +105,9 @@ def read(path: Path) -> list[Question]:
     try:
         tables = tomllib.loads(path.read_text(encoding="utf-8"))["question"]
         return [
-            Question(**table | {"answers": [Answer(**each) for each in table["answers"]], "lesson": path.stem})
+            Question(
+                **table | {"answers": [Answer(**each) for each in table["answers"]], "lesson": path.stem}
+            )
             for table in tables
         ]
     except (tomllib.TOMLDecodeError, KeyError, TypeError, ValueError) as error:
@@ -169,7 +171,9 @@ class Quiz:
 
     def describe(self) -> str:
         """Questions and choices as text, without the answers."""
-        return f"{self.title}\n\n" + "\n\n".join(map(_as_text, self.questions, range(1, len(self.questions) + 1)))
+        return f"{self.title}\n\n" + "\n\n".join(
+            map(_as_text, self.questions, range(1, len(self.questions) + 1))
+        )
 
     @cached_property
     def widget(self) -> QuizStage:
@@ -217,14 +221,18 @@ class SelfTest(Quiz):
             raise ValueError(f"count is {count}; allowed: 1 or more, or None for all questions.")
         order = random.Random(seed)
         drawn = order.sample(self.questions, len(self.questions))[:count]
-        self.questions = [replace(each, answers=order.sample(each.answers, len(each.answers))) for each in drawn]
+        self.questions = [
+            replace(each, answers=order.sample(each.answers, len(each.answers))) for each in drawn
+        ]
         self.chosen = [[] for _ in self.questions]
 
     @property
     def revisit(self) -> list[str]:
         """Lessons with a question that was not answered rightly, in order."""
         pairs = zip(self.chosen, self.questions, strict=True)
-        return sorted({asked.lesson for chosen, asked in pairs if set(chosen) != asked.right and asked.lesson})
+        return sorted(
+            {asked.lesson for chosen, asked in pairs if set(chosen) != asked.right and asked.lesson}
+        )
 
 
 def _as_text(question: Question, number: int) -> str:

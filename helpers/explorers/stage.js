@@ -93,7 +93,7 @@ function player(interval, last, position, choose) {
 function render({ model, el }) {
   const id = `cg-${++explorers}`;
   const controls = model.get("controls");
-  const frames = model.get("frames");
+  const [frames, parts] = [model.get("frames"), model.get("parts")];
   const [width, height] = model.get("size");
 
   const own = (layer) => layer.replaceAll("cg-id-", `${id}-`);
@@ -111,7 +111,7 @@ function render({ model, el }) {
     let [layer, sentence] = [model.get("picture"), model.get("caption")];
     if (frames.length) {
       const at = positions.reduce((sum, position, k) => sum * controls[k].labels.length + position, 0);
-      [layer, sentence] = [frames[at], model.get("captions")[at]];
+      [layer, sentence] = [frames[at].map((part) => parts[part]).join(""), model.get("captions")[at]];
     }
     moving.innerHTML = own(layer);
     svg.setAttribute("aria-label", `${model.get("title")}. ${sentence}`);
@@ -142,8 +142,8 @@ function render({ model, el }) {
   const heading = element("div", { className: "cg-title", id: `${id}-title` }, model.get("title"));
   const root = element("div", { className: "cg", role: "group" }, heading, picture, panel, caption);
   root.setAttribute("aria-labelledby", heading.id);
-  // JupyterLab's own shortcuts would take the arrow keys before a slider sees them.
-  root.setAttribute("data-lm-suppress-shortcuts", "true");
+  // JupyterLab's shortcuts would take the arrow keys before a slider sees them; it asks the focused element itself.
+  root.querySelectorAll("input, button").forEach((each) => each.setAttribute("data-lm-suppress-shortcuts", "true"));
   if (!frames.length && model.alone) {
     made.flatMap((control) => control.inputs).forEach((input) => (input.disabled = true));
     panel.append(element("p", { className: "cg-note" }, "These controls need the notebook and a running kernel."));

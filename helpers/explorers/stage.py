@@ -146,6 +146,7 @@ class Stage(anywidget.AnyWidget):
     positions = traitlets.List().tag(sync=True)
     size = traitlets.List().tag(sync=True)
     base = traitlets.Unicode().tag(sync=True)
+    parts = traitlets.List().tag(sync=True)
     frames = traitlets.List().tag(sync=True)
     captions = traitlets.List().tag(sync=True)
     picture = traitlets.Unicode().tag(sync=True)
@@ -168,6 +169,7 @@ class Picture:
     def __post_init__(self) -> None:
         # At 72 dots per inch one SVG unit is one point is one CSS pixel: a font of 12 is 12 pixels tall.
         self.figure = Figure(figsize=(self.size[0] / 72, self.size[1] / 72), dpi=72)
+        self._drawn: dict[Artist, str] = {}
 
     def move(self, *artists: Artist) -> Artist:
         """Put artists on the moving layer; returns the first, so that it can be kept in one line."""
@@ -180,9 +182,13 @@ class Picture:
             artist.set_animated(True)
         return self._svg([self.figure])
 
-    def layer(self) -> str:
-        """SVG of the moving artists as they are now."""
-        return self._svg(sorted(self.moving, key=lambda artist: artist.get_zorder()))
+    def layer(self) -> list[str]:
+        """SVG of each moving artist as it is now; one that did not change is not drawn again."""
+        self._drawn = {
+            artist: self._drawn[artist] if artist in self._drawn and not artist.stale else self._svg([artist])
+            for artist in sorted(self.moving, key=lambda each: each.get_zorder())
+        }
+        return [svg for svg in self._drawn.values() if svg]
 
     def png(self) -> bytes:
         """Both layers as one PNG."""
@@ -319,10 +325,6 @@ class Explorer:
     def _follow(self, change: dict) -> None:
         self.positions = dict(zip(self.controls, change["new"], strict=True))
 
-    def _draw(self) -> tuple[str, str]:
-        self.move(self.picture)
-        return self.picture.layer(), self.describe()
-
     def _repr_mimebundle_(self, **_: Any) -> dict:
         """The widget for a front end, a still for a page without one, a sentence for a reader or a test of text."""
         return {
@@ -343,13 +345,15 @@ class FrameExplorer(Explorer):
                 f"{type(self).__name__} has {len(states)} states; drawn ahead are at most {MOST_FRAMES}. "
                 "Give its controls fewer options."
             )
-        kept, drawn = self.positions, []
+        kept, frames, captions = self.positions, [], []
+        parts: dict[str, int] = {}  # frames share what they have in common
         for state in states:
             self.positions = dict(zip(self.controls, state, strict=True))
-            drawn.append(self._draw())
+            self.move(self.picture)
+            frames.append([parts.setdefault(part, len(parts)) for part in self.picture.layer()])
+            captions.append(self.describe())
         self.positions = kept
-        layers, captions = zip(*drawn, strict=True)
-        return {"base": self.picture.base(), "frames": list(layers), "captions": list(captions)}
+        return {"base": self.picture.base(), "parts": list(parts), "frames": frames, "captions": captions}
 
 
 class FigureExplorer(Explorer):
@@ -360,12 +364,15 @@ class FigureExplorer(Explorer):
     """
 
     def _pictures(self) -> dict:
-        picture, caption = self._draw()
-        return {"base": self.picture.base(), "picture": picture, "caption": caption}
+        return {"base": self.picture.base()} | self._newest()
+
+    def _newest(self) -> dict:
+        self.move(self.picture)
+        return {"picture": "".join(self.picture.layer()), "caption": self.describe()}
 
     @styled
     def _follow(self, change: dict) -> None:
         super()._follow(change)
-        picture, caption = self._draw()
         with self.widget.hold_sync():
-            self.widget.picture, self.widget.caption = picture, caption
+            for name, value in self._newest().items():
+                setattr(self.widget, name, value)

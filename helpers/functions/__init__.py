@@ -1,0 +1,107 @@
+"""The shelf: reference autograd Functions, for reading and for borrowing.
+
+``losses`` · ``stable`` (finite where the maths is) · ``gradient_flow`` (the value stays, the gradient changes) ·
+``linear`` (the rules to derive by hand first) · ``bridges`` (NumPy, SciPy, simulators, fixed points) · ``fused``
+(less memory by recomputation). Each class has a lowercase function that checks its arguments. ``contract`` declares
+what a Function supports; ``specimens`` are faulty on purpose.
+"""
+
+from helpers.functions.contract import Support, Surrogate, declared
+from helpers.functions.gradient_flow import (
+    ClipGradientNorm,
+    ClipGradientValue,
+    ReverseGradient,
+    ScaleGradient,
+    StopGradient,
+    StraightThroughRound,
+    SurrogateStep,
+    clip_gradient_norm,
+    clip_gradient_value,
+    reverse_gradient,
+    scale_gradient,
+    stop_gradient,
+    straight_through_round,
+    surrogate_step,
+)
+from helpers.functions.linear import (
+    Cube,
+    Exp,
+    LayerNorm,
+    MatMulBias,
+    Softmax,
+    cube,
+    exp,
+    layer_norm,
+    matmul_bias,
+    softmax,
+)
+from helpers.functions.losses import (
+    Contrastive,
+    Focal,
+    Huber,
+    Quantile,
+    contrastive,
+    focal,
+    huber,
+    quantile,
+)
+from helpers.functions.stable import (
+    Log1mExp,
+    LogSumExp,
+    SafeNorm,
+    SafeSqrt,
+    Softplus,
+    log1mexp,
+    logsumexp,
+    safe_norm,
+    safe_sqrt,
+    softplus,
+)
+
+__all__ = [
+    "ClipGradientNorm",
+    "ClipGradientValue",
+    "Contrastive",
+    "Cube",
+    "Exp",
+    "Focal",
+    "Huber",
+    "LayerNorm",
+    "Log1mExp",
+    "LogSumExp",
+    "MatMulBias",
+    "Quantile",
+    "ReverseGradient",
+    "SafeNorm",
+    "SafeSqrt",
+    "ScaleGradient",
+    "Softmax",
+    "Softplus",
+    "StopGradient",
+    "StraightThroughRound",
+    "Support",
+    "Surrogate",
+    "SurrogateStep",
+    "clip_gradient_norm",
+    "clip_gradient_value",
+    "contrastive",
+    "cube",
+    "declared",
+    "exp",
+    "focal",
+    "huber",
+    "layer_norm",
+    "log1mexp",
+    "logsumexp",
+    "matmul_bias",
+    "quantile",
+    "reverse_gradient",
+    "safe_norm",
+    "safe_sqrt",
+    "scale_gradient",
+    "softmax",
+    "softplus",
+    "stop_gradient",
+    "straight_through_round",
+    "surrogate_step",
+]

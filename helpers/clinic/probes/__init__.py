@@ -1,0 +1,1 @@
+"""One small module per family of probes; ``examine`` runs them in order."""

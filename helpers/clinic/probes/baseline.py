@@ -1,0 +1,255 @@
+"""The first call and the first backward: style, exceptions, counts, dtypes, values that are not numbers."""
+
+from __future__ import annotations
+
+import inspect
+
+import torch
+from torch import Tensor
+from torch.autograd import Function
+
+from ..exam import Exam, differs
+from ..failures import report_failure
+from ..patient import Return, Visit, place_of
+from ..state import code_of
+
+WIDTH = {torch.float16: 2, torch.bfloat16: 2, torch.float32: 4, torch.complex64: 4}
+
+
+def style(exam: Exam) -> None:
+    """Static methods, the class rather than an instance, forward apart from setup_context."""
+    patient = exam.patient
+    for owner in patient.classes:
+        for name in ("forward", "backward", "setup_context", "vjp"):
+            raw = inspect.getattr_static(owner, name, None)
+            if inspect.isfunction(raw) and not raw.__module__.startswith("torch."):
+                exam.report(
+                    "legacy-style",
+                    f"{owner.__name__}.{name} is not a static method",
+                    [("first parameter", next(iter(inspect.signature(raw).parameters), "none"))],
+                    f"import inspect\nprint(type(inspect.getattr_static({owner.__name__}, {name!r})))",
+                    subject=f"{owner.__name__}.{name}",
+                    where=place_of(raw, f"{owner.__name__}.{name}"),
+                )
+    if patient.legacy_instance:
+        exam.report(
+            "legacy-style",
+            "an instance of the Function was given; a Function is used through its class",
+            [("given", f"an instance of {patient.owner.__name__}")],
+            "fn(*inputs)  # RuntimeError: Legacy autograd function with non-static forward method is deprecated",
+            subject="instance",
+        )
+
+
+def separate(exam: Exam) -> None:
+    """Note the combined style, which torch.func refuses."""
+    for owner in exam.patient.classes:
+        if owner.setup_context is Function.setup_context and code_of(owner.forward) is not None:
+            exam.report(
+                "no-setup-context",
+                f"{owner.__name__} keeps forward and ctx together, so torch.func transforms refuse it",
+                [("setup_context overridden", "no")],
+                "torch.func.grad(lambda *i: fn(*i).sum())(*inputs)  # RuntimeError: ... setup_context",
+                subject=owner.__name__,
+                where=place_of(code_of(owner.forward), f"{owner.__name__}.forward"),
+            )
+
+
+def first_call(exam: Exam) -> Visit | None:
+    """Call once; report what forward does to its inputs and whether its value is a number."""
+    patient = exam.patient
+    try:
+        visit = patient.visit()
+    except (Exception, SystemExit) as error:
+        report_failure(exam, error, "on the inputs given", "fn(*inputs)", subject="forward")
+        exam.broken = True
+        return None
+    exam.output_dtypes = [visit.outputs[number].dtype for number in visit.differentiable]
+    exam.outputs = len(visit.outputs)
+    _side_gradients(exam, visit)
+    _inplace_input(exam, visit)
+    _finite(exam, visit)
+    return visit
+
+
+def _side_gradients(exam: Exam, visit: Visit) -> None:
+    for number, leaf in visit.leaves.items():
+        if leaf.grad is not None:
+            exam.report(
+                "graph-inside-forward",
+                f"forward calls backward() and adds to {exam.name(number)}.grad",
+                [(f"{exam.name(number)}.grad after forward", leaf.grad)],
+                f"fn(*inputs)\nprint({exam.reference(number)}.grad)",
+                where=exam.patient.where("forward"),
+            )
+
+
+def _inplace_input(exam: Exam, visit: Visit) -> None:
+    for number, argument in visit.arguments.items():
+        if not exam.patient.classes or argument.layout != torch.strided or any(o is argument for o in visit.outputs):
+            continue
+        before = exam.patient.slots[number].value
+        if differs(argument.detach(), before) if argument.dtype.is_floating_point else bool((argument != before).any()):
+            exam.report(
+                "inplace-input",
+                f"forward overwrites {exam.name(number)} without mark_dirty",
+                [(f"{exam.name(number)} before", before), (f"{exam.name(number)} after", argument.detach())],
+                f"x = {exam.reference(number)}.detach().clone()\n{exam.replaced(number, 'x')}\n"
+                f"print({exam.reference(number)}, x)",
+                subject=exam.name(number),
+                where=exam.patient.where("forward"),
+            )
+
+
+def _finite(exam: Exam, visit: Visit) -> None:
+    given = [slot.value for slot in exam.patient.slots]
+    if not all(bool(value.isfinite().all()) for value in given if value.layout == torch.strided):
+        return
+    for number, output in enumerate(visit.outputs):
+        if (output.is_floating_point() or output.is_complex()) and output.layout == torch.strided:
+            bad = ~output.detach().isfinite()
+            if bool(bad.any()):
+                exam.report(
+                    "non-finite-forward",
+                    f"{int(bad.sum())} of {output.numel()} output values are not finite, though every input is",
+                    [("output", output.detach())],
+                    "print(fn(*inputs))",
+                    where=exam.patient.where("forward"),
+                )
+                exam.remarks.append("Values that are not finite were left out of the comparisons.")
+                return
+
+
+def first_backward(exam: Exam, visit: Visit) -> None:
+    """Take one gradient; report exceptions, counts and dtypes."""
+    patient = exam.patient
+    if not visit.differentiable:
+        _cut(exam, visit)
+        exam.broken = True
+        return
+    with patient.spying() as records:
+        try:
+            exam.gradients = patient.gradients(visit, patient.upstream(visit))
+        except (Exception, SystemExit) as error:
+            reproduce = f"{exam.opening()}\ntorch.autograd.grad(out, {_active(exam)}, v, allow_unused=True)"
+            report_failure(exam, error, "in the first backward", reproduce, subject="backward")
+            exam.broken = True
+    for record in records:
+        _count(exam, record)
+        _dtypes(exam, record)
+    _coarse_forward(exam, visit)
+
+
+def _active(exam: Exam) -> str:
+    return "[" + ", ".join(exam.reference(number) for number in exam.patient.active) + "]"
+
+
+def _cut(exam: Exam, visit: Visit) -> None:
+    """Report a graph that ends before the output, unless the output has no gradient by nature."""
+    if exam.patient.owner is not None:
+        exam.remarks.append("No output is differentiable (all are integers or marked non-differentiable).")
+        return
+    patient = exam.patient
+    floating = [n for n, o in enumerate(visit.outputs) if o.is_floating_point() or o.is_complex()]
+    if not floating:
+        exam.remarks.append("No output is a floating or complex tensor, so there is nothing to differentiate.")
+        return
+    upstream = {n: torch.ones_like(visit.outputs[n]) for n in floating}
+    exam.output_dtypes = [visit.outputs[n].dtype for n in floating]
+    for number in patient.active:
+        for coordinate in exam.coordinates(number):
+            slope = exam.slope(patient.values, upstream, number, coordinate)
+            if slope.reliable and slope.best and not slope.supports(0.0, 0.0):
+                exam.report(
+                    "missing-gradient",
+                    f"the output depends on {exam.name(number)}, but has no graph: no gradient reaches it",
+                    [("output.requires_grad", "False"), ("slope by central difference", slope.best)],
+                    "print(fn(*inputs).requires_grad)",
+                    subject=exam.name(number),
+                )
+                break
+
+
+def _count(exam: Exam, record: Return) -> None:
+    parameters = list(inspect.signature(record.owner.forward).parameters.values())
+    if record.owner.setup_context is Function.setup_context:
+        parameters = parameters[1:]
+    open_ended = any(parameter.kind is parameter.VAR_POSITIONAL for parameter in parameters)
+    passed = len(record.needed)
+    allowed = passed if open_ended else max(passed, len(parameters))
+    got = len(record.returned)
+    if got < passed or got > allowed:
+        exam.report(
+            "wrong-gradient-count",
+            f"backward returns {got} gradient{'s' * (got != 1)} for {passed} argument{'s' * (passed != 1)} of forward",
+            [("arguments passed", passed), ("values returned", got)],
+            f"{exam.opening()}\ntorch.autograd.grad(out, {_active(exam)}, v)  # extra trailing Nones pass silently",
+            subject="backward",
+            severity="error" if got < passed else "warning",
+        )
+
+
+def _dtypes(exam: Exam, record: Return) -> None:
+    if exam.patient.lifted:
+        return
+    slots = {slot.leaf: slot for slot in exam.patient.slots if slot.active}
+    narrowest = min(WIDTH.get(slot.value.dtype, 8) for slot in slots.values())
+    for index, (gradient, needed) in enumerate(zip(record.returned, record.needed, strict=False)):
+        if not isinstance(gradient, Tensor) or not needed:
+            continue
+        if exam.patient.owner is not None:
+            wanted = WIDTH.get(slots[index].value.dtype, 8) if index in slots else 0
+        else:
+            # Inside a larger function the argument's dtype is not known: it is no wider than all of these.
+            arrived = [WIDTH.get(item.dtype, 8) for item in record.upstream if isinstance(item, Tensor)]
+            wanted = min([narrowest, *arrived]) if len(exam.patient.classes) == 1 else 0
+        if WIDTH.get(gradient.dtype, 8) < wanted:
+            exam.report(
+                "dtype-loss",
+                f"backward returns {_short(gradient.dtype)} for a {_wide(exam)} input",
+                [("dtype returned", _short(gradient.dtype)), ("dtype of the input", _wide(exam))],
+                f"{exam.opening()}\n# print the dtype at the end of backward: the engine casts it back silently",
+                subject=f"gradient {index}",
+            )
+
+
+def _coarse_forward(exam: Exam, visit: Visit) -> None:
+    """Report float64 values that carry no more digits than float32, though their inputs do."""
+    patient = exam.patient
+    if patient.lifted or any(s.value.dtype != torch.float64 for s in patient.slots if s.active):
+        return
+    try:
+        shifted = [
+            value * (1 + 1e-3 * torch.rand(value.shape, generator=torch.Generator().manual_seed(5), dtype=value.dtype))
+            if number in patient.active
+            else value
+            for number, value in enumerate(patient.values)
+        ]
+        with torch.no_grad():
+            outputs = patient.visit(shifted, active=[]).outputs
+    except Exception:
+        return
+    for number in visit.differentiable:
+        output = outputs[number] if number < len(outputs) else None
+        if output is None or output.dtype != torch.float64 or output.numel() == 0:
+            continue
+        single = bool((output.float().double() == output).all())
+        many_digits = int((output.to(torch.bfloat16).double() != output).sum())
+        moved = torch.stack([(a != b).any() for a, b in zip([output], [visit.outputs[number].detach()], strict=True)])
+        if single and many_digits > output.numel() // 2 and bool(moved.any()) and not exam.has("dtype-loss"):
+            exam.report(
+                "dtype-loss",
+                "forward computes in float32 inside, although inputs and output are float64",
+                [("output", output), ("the same rounded to float32", output.float())],
+                "out = fn(*inputs)\nprint((out.float().double() == out).all())  # True: no digit beyond float32",
+                subject="forward",
+                where=patient.where("forward"),
+            )
+
+
+def _short(dtype: torch.dtype) -> str:
+    return str(dtype).removeprefix("torch.")
+
+
+def _wide(exam: Exam) -> str:
+    return next(_short(slot.value.dtype) for slot in exam.patient.slots if slot.active)

@@ -1,0 +1,69 @@
+"""What the gradient does with the upstream gradient: it must be linear in it."""
+
+from __future__ import annotations
+
+from torch import Tensor
+
+from ..exam import Exam, differs
+from ..slopes import TOLERANCE
+
+
+def linear(exam: Exam) -> None:
+    """Double the upstream, and the gradient doubles; send zeros, and it is zero."""
+    patient = exam.patient
+    if patient.surrogate:
+        return
+    visit = patient.visit()
+    one, other = patient.upstream(visit, 0), patient.upstream(visit, 100)
+    tolerance = 1e-2 * TOLERANCE.get(exam.precision, 1e-5) ** 0.5
+    single, double = exam.gradients, patient.vjp(upstream={n: 2 * v for n, v in one.items()})
+    second = patient.vjp(upstream=other)
+    both = patient.vjp(upstream={n: one[n] + other[n] for n in one})
+    nothing = patient.vjp(upstream={n: 0 * v for n, v in one.items()})
+    for number in single:
+        name, reference = exam.name(number), exam.reference(number)
+        reproduce = (
+            f"{exam.opening()}\n"
+            + ("v2 = 2 * v" if exam.outputs == 1 else "v2 = [2 * each for each in v]")
+            + f"\nfor upstream in (v, v2):\n    print(torch.autograd.grad(out, {reference}, upstream, retain_graph=True))"
+        )
+        a, b = single[number], double[number]
+        if a is None or not bool(a.isfinite().all()) or not bool(a.any()):
+            continue
+        if _not_a_number(nothing[number]):
+            exam.report(
+                "nan-gradient",
+                f"the gradient of {name} is NaN when the upstream gradient is zero",
+                [("upstream", "all zeros"), (f"gradient of {name}", nothing[number])],
+                reproduce.replace("(v, v2)", "(0 * v,)"),
+                subject=f"{name} at zero upstream",
+            )
+        elif not differs(a, b, tolerance) and not differs(a, second[number], tolerance):
+            exam.report(
+                "ignores-upstream",
+                f"the gradient of {name} does not depend on grad_output",
+                [("gradient for v", a), ("gradient for 2·v", b), ("should be", 2 * a)],
+                reproduce,
+                subject=name,
+            )
+        elif differs(b, 2 * a, tolerance) or differs(both[number], _sum(a, second[number]), tolerance):
+            constant = nothing[number] is not None and bool(nothing[number].any())
+            shown = [("gradient for v", a), ("gradient for 2·v", b), ("should be", 2 * a)]
+            exam.report(
+                "wrong-gradient",
+                f"the gradient of {name} is not linear in grad_output"
+                + (": it has a term without grad_output" if constant else ""),
+                [*shown, ("gradient for 0·v", nothing[number])],
+                reproduce,
+                subject=name,
+                explanation="A gradient is a vector-Jacobian product: upstream times local derivative, so it grows in "
+                "proportion to grad_output. If it is clipped or changed on purpose, declare that with a Surrogate.",
+            )
+
+
+def _sum(a: Tensor, b: Tensor | None) -> Tensor:
+    return a if b is None else a + b
+
+
+def _not_a_number(gradient: Tensor | None) -> bool:
+    return gradient is not None and bool((gradient != gradient).any())

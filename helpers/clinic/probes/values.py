@@ -1,0 +1,196 @@
+"""The gradient against central differences, coordinate by coordinate."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor
+
+from helpers.functions.contract import Surrogate, declared
+
+from ..exam import Exam, differs, rounded
+from ..slopes import Slope, position, real_view
+from .guesses import Mismatch, guess
+
+
+def against_differences(exam: Exam) -> None:
+    """Compare every sampled coordinate of every active input at the sample point."""
+    patient = exam.patient
+    if patient.surrogate:
+        return
+    visit = patient.visit()
+    upstream = patient.upstream(visit)
+    kinks: list[str] = []
+    for number in patient.active:
+        total = real_view(patient.slots[number].value).numel()
+        chosen = exam.coordinates(number)
+        if len(chosen) < total:
+            exam.remarks.append(f"{exam.name(number)}: {len(chosen)} of {total} coordinates were sampled.")
+        if exam.found("ignores-upstream", exam.name(number)) or exam.found("wrong-gradient", exam.name(number)):
+            continue
+        slopes = {c: exam.slope(patient.values, upstream, number, c) for c in chosen}
+        exam.slopes[number] = slopes
+        kinks += [f"{exam.name(number)}{position(c, patient.values[number])}" for c, s in slopes.items() if s.kink]
+        compare(exam, number, exam.gradients.get(number), slopes, upstream)
+    if kinks:
+        exam.report(
+            "kink",
+            f"{len(kinks)} coordinate{'s' * (len(kinks) > 1)} lie{'s' * (len(kinks) == 1)} on a kink or a jump",
+            [("at", ", ".join(kinks[:6]) + (", …" if len(kinks) > 6 else ""))],
+            "print([i for i in inputs])  # move a little off these values and examine again",
+            where=patient.where("forward"),
+        )
+        _beside_the_kink(exam, upstream)
+
+
+def _beside_the_kink(exam: Exam, upstream: dict[int, Tensor]) -> None:
+    """Compare again at a point moved a little, where there is a derivative."""
+    patient = exam.patient
+    moved = list(patient.values)
+    for number in patient.active:
+        noise = torch.rand(moved[number].shape, generator=torch.Generator().manual_seed(7), dtype=torch.float64)
+        moved[number] = moved[number] + (1e-2 * (0.5 + noise)).to(moved[number].dtype)
+    try:
+        gradients = patient.vjp(moved, upstream)
+    except Exception:
+        return
+    for number in patient.active:
+        if exam.name(number) not in {subject for _, subject in exam.subjects}:
+            slopes = {c: exam.slope(moved, upstream, number, c) for c in exam.slopes.get(number, {})}
+            compare(exam, number, gradients.get(number), slopes, upstream, at=moved)
+
+
+def compare(
+    exam: Exam,
+    number: int,
+    gradient: Tensor | None,
+    slopes: dict[int, Slope],
+    upstream: dict[int, Tensor],
+    at: list[Tensor] | None = None,
+    situation: str = "",
+) -> bool:
+    """Report a gradient that no step of the differences supports; tell whether one was reported."""
+    values = exam.patient.values if at is None else at
+    flat = torch.zeros_like(real_view(values[number])) if gradient is None else real_view(gradient)
+    known = {c: s for c, s in slopes.items() if s.best is not None}
+    if not known:
+        return False
+    scale = max(abs(s.best) for s in known.values())
+    scale = scale if math.isfinite(scale) else 0.0
+    analytic = {c: float(flat[c]) for c in known}
+    wrong = [
+        c
+        for c, s in known.items()
+        if math.isfinite(analytic[c]) and (s.reliable or s.kink) and not s.supports(analytic[c], scale)
+    ]
+    if not wrong:
+        return False
+    worst = max(wrong, key=lambda c: abs(analytic[c] - known[c].best))
+    name = exam.name(number)
+    place = position(worst, values[number])
+    numbers = [
+        ("worst coordinate", f"{name}{place}"),
+        ("backward says", analytic[worst]),
+        ("central difference says", known[worst].best),
+        ("step", rounded(known[worst].step)),
+        ("coordinates that disagree", f"{len(wrong)} of {len(known)} examined"),
+    ]
+    reproduce = _reproduce(exam, number, place, known[worst].step, at is not None, situation)
+    absent = gradient is None or not bool(flat.any())
+    if absent:
+        given = "None" if gradient is None else "zeros"
+        exam.report(
+            "missing-gradient",
+            f"{name} gets {given}, although the output depends on it{situation}",
+            numbers,
+            reproduce,
+            subject=name,
+        )
+        return True
+    mistake = guess(exam, Mismatch(number, list(known), analytic, known, gradient, upstream, values))
+    if mistake:
+        numbers.append(("tested guess", mistake.test))
+    exam.report(
+        "wrong-gradient",
+        f"the gradient of {name} is wrong{situation}" + (f": {mistake.phrase}" if mistake else ""),
+        numbers,
+        reproduce,
+        subject=name,
+        cure=mistake.cure if mistake else "",
+    )
+    return True
+
+
+def _reproduce(exam: Exam, number: int, place: str, step: float, moved: bool, situation: str) -> str:
+    if moved or situation:
+        return (
+            f"from torch.autograd import gradcheck\n# inputs{situation or ', moved a little off the kink'}\n"
+            "gradcheck(fn, inputs)"
+        )
+    reference = exam.reference(number)
+    index = place.removesuffix(".real").removesuffix(".imag")
+    step_text = f"{step:.0e}" + ("j" if place.endswith(".imag") else "")
+    index = "" if index == "[]" else index
+    target = f"up{index or '[()]'} += h; down{index or '[()]'} -= h"
+    difference = (
+        f"(({exam.replaced(number, 'up')} - {exam.replaced(number, 'down')}) * v).sum() / (2 * h)"
+        if exam.outputs == 1
+        else f"sum(((a - b) * w).sum() for a, b, w in zip({exam.replaced(number, 'up')}, "
+        f"{exam.replaced(number, 'down')}, v)) / (2 * h)"
+    )
+    return (
+        f"{exam.opening()}\n(g,) = torch.autograd.grad(out, [{reference}], v, allow_unused=True)\n"
+        f"h, up, down = {step_text}, {reference}.detach().clone(), {reference}.detach().clone()\n"
+        f"{target}\nprint(g if g is None else g{index}, {difference})"
+    )
+
+
+def against_rule(exam: Exam) -> None:
+    """Compare the gradients of declared surrogates with the rule that they declare."""
+    patient = exam.patient
+    owners = [owner for owner in patient.classes if declared(owner, Surrogate)]
+    if not owners:
+        return
+    for owner in owners:
+        exam.report(
+            "declared-surrogate",
+            f"{owner.__name__} declares: {declared(owner, Surrogate).rule}",
+            [("rule", declared(owner, Surrogate).rule)],
+            f"print({owner.__name__}.surrogate)",
+            subject=owner.__name__,
+        )
+    if patient.owner not in owners:
+        exam.remarks.append("It contains declared surrogates, so the whole was not compared with finite differences.")
+        return
+    rule = declared(patient.owner, Surrogate)
+    for seed in (0, 100):
+        visit = patient.visit()
+        upstream = patient.upstream(visit, seed)
+        gradients = patient.gradients(visit, upstream)
+        arguments = list(patient.leaves)
+        for number, slot in enumerate(patient.slots):
+            arguments[slot.leaf] = patient.slots[number].value
+        whole = tuple(upstream.get(n, torch.zeros_like(o)) for n, o in enumerate(visit.outputs))
+        try:
+            with torch.no_grad():
+                promised = rule.vjp(whole, *arguments)
+        except Exception as error:
+            exam.remarks.append(f"The declared rule itself raises {type(error).__name__}; it was not checked.")
+            return
+        for number, gradient in gradients.items():
+            slot = patient.slots[number]
+            expected = promised[slot.leaf] if slot.leaf < len(promised) else None
+            if isinstance(expected, Tensor):
+                expected = expected.sum_to_size(slot.value.shape) if expected.shape != slot.value.shape else expected
+            if differs(gradient, expected, 1e-6 if slot.value.dtype == torch.float64 else 1e-3):
+                exam.report(
+                    "wrong-gradient",
+                    f"the gradient of {slot.name} departs from the declared rule {rule.rule}",
+                    [("backward says", gradient), ("the rule says", expected)],
+                    f"{exam.opening()}\nprint(torch.autograd.grad(out, {exam.reference(number)}, v), "
+                    f"{patient.owner.__name__}.surrogate.vjp((v,), *inputs))",
+                    subject=slot.name,
+                    explanation="The Function declares a surrogate gradient, and its backward does something else.",
+                    cure="Bring backward and the declared rule together.",
+                )
