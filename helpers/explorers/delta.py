@@ -111,7 +111,7 @@ class DeltaExplorer(FrameExplorer):
         for (line, point, number), curve, value in zip(
             self._curves, self.curves(RESIDUALS), self.numbers, strict=True
         ):
-            line.set_data(RESIDUALS, curve)
+            line.set_data(RESIDUALS.numpy(), curve.numpy())
             point.set_data([self.residual], [value])
             number.set_text(f"Huber at r = {self.residual:g}:  {value:.3f}")
 

@@ -171,8 +171,8 @@ class EpsilonExplorer(FrameExplorer):
         """Truncation and round-off as the theory has them: Taylor's remainder, and u·|f|/ε."""
         scale = abs(self.exact) or 1.0
         unit = torch.finfo(self.dtype).eps / 2
-        lines = [(unit * abs(float(self.fn(self.x.double()))), -1, "round-off, u/ε", 10**-13.8, 40)]
-        names = (("truncation, ε", 2, 10**-15.5, 60), ("truncation, ε²", 6, 10**-3.2, 1e-3))
+        lines = [(unit * abs(float(self.fn(self.x.double()))), -1, "round-off, u/ε", 20 * unit, 100)]
+        names = (("truncation, ε", 2, 10**-15.7, 10**4), ("truncation, ε²", 6, 10**-3.2, 1e-3))
         for order, (derivative, (name, factor, at, above)) in enumerate(
             zip(self._higher, names, strict=False), 1
         ):

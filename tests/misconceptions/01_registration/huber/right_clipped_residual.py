@@ -10,7 +10,5 @@ class Huber(torch.autograd.Function):
     @staticmethod
     def backward(ctx, g):
         a, b = ctx.saved_tensors
-        out = g * torch.minimum(
-            torch.maximum(a - b, -ctx.delta * torch.ones_like(a)), ctx.delta * torch.ones_like(a)
-        )
+        out = g * torch.minimum(torch.maximum(a - b, -ctx.delta * torch.ones_like(a)), ctx.delta * torch.ones_like(a))
         return out, out.neg(), None
