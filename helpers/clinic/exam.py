@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from .catalogue import ENTRIES
-from .patient import Patient
+from .patient import SEED, Patient
 from .report import Evidence, Finding
 from .slopes import Slope, measure, paired, real_view
 
@@ -27,6 +27,7 @@ class Exam:
     remarks: list[str] = field(default_factory=list)
     subjects: set[tuple[str, str]] = field(default_factory=set)
     broken: bool = False
+    failed: bool = False
     gradients: dict[int, Tensor | None] = field(default_factory=dict)
     slopes: dict[int, dict[int, Slope]] = field(default_factory=dict)
     output_dtypes: list[torch.dtype] = field(default_factory=list)
@@ -84,7 +85,9 @@ class Exam:
         """Return a call of ``fn`` in which one input is replaced."""
         leaf = self.patient.slots[number].leaf
         if leaf is None:
-            return f"torch.func.functional_call(fn, {{{self.patient.slots[number].parameter!r}: {by}}}, inputs)"
+            return (
+                f"torch.func.functional_call(fn, {{{self.patient.slots[number].parameter!r}: {by}}}, inputs)"
+            )
         return f"fn(*inputs[:{leaf}], {by}, *inputs[{leaf + 1}:])"
 
     def opening(self) -> str:
@@ -97,11 +100,11 @@ class Exam:
             )
         draw = "torch.randn({o}.shape, dtype={o}.dtype, generator=torch.Generator().manual_seed({k}))"
         if self.outputs == 1:
-            lines += ["out = fn(*inputs)", f"v = {draw.format(o='out', k=0)}"]
+            lines += ["out = fn(*inputs)", f"v = {draw.format(o='out', k=SEED)}"]
         else:
             lines += [
                 "out = fn(*inputs)",
-                f"v = [{draw.format(o='o', k='k')} for k, o in enumerate(out) if o.requires_grad]",
+                f"v = [{draw.format(o='o', k='k')} for k, o in enumerate(out, {SEED}) if o.requires_grad]",
                 "out = [o for o in out if o.requires_grad]",
             ]
         return "\n".join(lines)
@@ -109,9 +112,26 @@ class Exam:
     @property
     def precision(self) -> torch.dtype:
         """The coarsest real dtype that values pass through."""
+        if self.has("dtype-loss"):
+            return torch.float32
         dtypes = [slot.value.dtype for slot in self.patient.slots if slot.active] + self.output_dtypes
         real = [{torch.complex64: torch.float32, torch.complex128: torch.float64}.get(d, d) for d in dtypes]
-        return max((d for d in real if d.is_floating_point), key=lambda d: torch.finfo(d).eps, default=torch.float64)
+        return max(
+            (d for d in real if d.is_floating_point), key=lambda d: torch.finfo(d).eps, default=torch.float64
+        )
+
+    def differs(self, a: Tensor | None, b: Tensor | None, tolerance: float = 1e-9) -> bool:
+        """Tell whether two gradients differ by more than round-off of the working precision.
+
+        A gradient that is zero but for round-off is measured against the largest of all gradients, and against
+        upstream gradients of size one.
+        """
+        unit = torch.finfo(self.precision).eps
+        sizes = [
+            float(g.detach().abs().max()) for g in self.gradients.values() if g is not None and g.numel()
+        ]
+        largest = max([1.0, *(size for size in sizes if math.isfinite(size))])
+        return differs(a, b, max(tolerance, 100 * unit), 100 * unit * largest)
 
     def loss(self, values: Sequence[Tensor], upstream: dict[int, Tensor]) -> tuple[float | None, float]:
         """Return the inner product of outputs and upstream, and the size of its largest term."""
@@ -172,8 +192,8 @@ def rounded(value: object) -> str:
     return str(value)
 
 
-def differs(a: Tensor | None, b: Tensor | None, tolerance: float = 1e-9) -> bool:
-    """Tell whether two gradients differ by more than a share of their size; ``None`` counts as zeros."""
+def differs(a: Tensor | None, b: Tensor | None, tolerance: float = 1e-9, floor: float = 0.0) -> bool:
+    """Tell whether two tensors differ by more than a share of their size and ``floor``; ``None`` counts as zeros."""
     if a is None and b is None:
         return False
     a = torch.zeros_like(b) if a is None else a
@@ -182,8 +202,9 @@ def differs(a: Tensor | None, b: Tensor | None, tolerance: float = 1e-9) -> bool
         return True
     if a.numel() == 0:
         return False
+    a, b = (t.detach() if t.is_floating_point() or t.is_complex() else t.detach().double() for t in (a, b))
     if not bool(((a == b) | (a != a) & (b != b) | (a.isfinite() & b.isfinite())).all()):
         return True
     a, b = a.nan_to_num(0, 0, 0), b.nan_to_num(0, 0, 0)
     size = max(float(a.abs().max()), float(b.abs().max()))
-    return float((a - b).abs().max()) > tolerance * size
+    return float((a - b).abs().max()) > tolerance * size + floor

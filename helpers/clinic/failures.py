@@ -46,7 +46,13 @@ def refuses_second_derivative(error: BaseException) -> bool:
 
 
 def report_failure(
-    exam: Exam, error: BaseException, situation: str, reproduce: str, *, several: bool = False, subject: str = ""
+    exam: Exam,
+    error: BaseException,
+    situation: str,
+    reproduce: str,
+    *,
+    several: bool = False,
+    subject: str = "",
 ) -> str:
     """Add the finding that explains an exception, and return its slug.
 
@@ -56,7 +62,8 @@ def report_failure(
         subject: keeps findings about different situations apart.
     """
     method, where = inside(error, exam)
-    slug, title, explanation, cure = _explained(error, method, several, exam)
+    part = method or ("backward" if "backward" in situation else "the call")
+    slug, title, explanation, cure = _explained(error, method, part, several, exam)
     exam.report(
         slug,
         f"{title} {situation}".strip(),
@@ -70,9 +77,10 @@ def report_failure(
     return slug
 
 
-def _explained(error: BaseException, method: str, several: bool, exam: Exam) -> tuple[str, str, str, str]:
+def _explained(
+    error: BaseException, method: str, part: str, several: bool, exam: Exam
+) -> tuple[str, str, str, str]:
     message = str(error)
-    part = method or "the call"
     if "incorrect number of gradients" in message:
         expected = message[message.rfind("(") :]
         return "wrong-gradient-count", f"backward returns the wrong number of gradients {expected}", "", ""
@@ -82,7 +90,12 @@ def _explained(error: BaseException, method: str, several: bool, exam: Exam) -> 
     if "does not require grad" in message and method in ("forward", "setup_context", "backward", "vjp"):
         return "graph-inside-forward", f"{method} differentiates something that has no graph:", "", ""
     if "single memory location" in message and method in ("backward", "vjp"):
-        return "inplace-grad-output", "backward writes into grad_output, and fails when it is expanded:", "", ""
+        return (
+            "inplace-grad-output",
+            "backward writes into grad_output, and fails when it is expanded:",
+            "",
+            "",
+        )
     if "view size is not compatible" in message and method:
         return "assumes-contiguous", f"{method} calls .view on a tensor that is not contiguous", "", ""
     if "modified by an inplace operation" in message:
@@ -91,7 +104,13 @@ def _explained(error: BaseException, method: str, several: bool, exam: Exam) -> 
         return slug, "a saved tensor was changed in place", why, "Save it after the change, or change a copy."
     if isinstance(error, TypeError | AttributeError) and "NoneType" in message and several:
         return "unhandled-none", f"{part} computes with the None it gets for an unused output", "", ""
-    return "raises", f"{part} raises {type(error).__name__}", *_advice(error, message)
+    explanation, cure = _advice(error, message)
+    if not explanation and part not in ("backward", "vjp"):
+        explanation = (
+            "Forward itself stops, so there is no gradient to examine: the inputs do not fit, or it is wrong."
+        )
+        cure = "Call it with these inputs on its own, and mend what the message says."
+    return "raises", f"{part} raises {type(error).__name__}", explanation, cure
 
 
 def _advice(error: BaseException, message: str) -> tuple[str, str]:
@@ -101,8 +120,15 @@ def _advice(error: BaseException, message: str) -> tuple[str, str]:
             "Follow the input's device (`device=x.device`), or examine it on a machine with a GPU.",
         )
     if isinstance(error, NotImplementedError) and "backward or vjp" in message:
-        return "The Function defines no backward.", "Write a static backward, or mark the outputs non-differentiable."
-    if "object has no attribute" in message and "Backward" in message or "not enough values to unpack" in message:
+        return (
+            "The Function defines no backward.",
+            "Write a static backward, or mark the outputs non-differentiable.",
+        )
+    if (
+        ("object has no attribute" in message
+        and "Backward" in message)
+        or "not enough values to unpack" in message
+    ):
         return "backward asks for something that forward never saved.", "Save it in forward or setup_context."
     if "a leaf Variable that requires grad" in message or "a view of a leaf" in message:
         return "It works in place on a leaf that requires grad.", "Work on a copy."

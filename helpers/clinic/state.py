@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import inspect
 import random
@@ -53,7 +54,9 @@ class Place:
         if self.changed():
             thaw(self.original, self.kept)
             if self.write is not None:
-                self.write(self.original)
+                # An item whose list was emptied comes back with the list, which is a place of its own.
+                with contextlib.suppress(IndexError):
+                    self.write(self.original)
 
 
 def frozen(value: object) -> object:
@@ -120,6 +123,8 @@ def _is_data(value: object) -> bool:
         return False
     if isinstance(value, staticmethod | classmethod | property) or inspect.isroutine(value):
         return False
+    if isinstance(value, random.SystemRandom):
+        return False
     return not callable(value) or isinstance(value, torch.Tensor)
 
 
@@ -140,7 +145,7 @@ def methods_of(owner: type[Function]) -> dict[str, types.FunctionType]:
     return found
 
 
-def places(roots: list[object], module: torch.nn.Module | None = None) -> list[Place]:
+def places(roots: list[object], module: torch.nn.Module | None = None) -> dict[tuple[int, object], Place]:
     """Return the state that classes and functions in ``roots``, and ``module``, can reach."""
     found: dict[tuple[int, object], Place] = {}
     visited: set[int] = set()
@@ -159,7 +164,7 @@ def places(roots: list[object], module: torch.nn.Module | None = None) -> list[P
                     found.setdefault((id(part._buffers), name), _item(part._buffers, name, label, "buffer"))
     for place in found.values():
         place.keep()
-    return list(found.values())
+    return found
 
 
 Found = Iterator[tuple[tuple[int, object], Place]]
@@ -175,7 +180,10 @@ def _of_root(root: object, visited: set[int], depth: int) -> Found:
                 continue
             for name, value in list(vars(base).items()):
                 if not name.startswith("__") and not name.startswith("_backward_cls") and _is_data(value):
-                    yield (id(base), name), _attribute(base, name, f"{base.__name__}.{name}", "class attribute")
+                    yield (
+                        (id(base), name),
+                        _attribute(base, name, f"{base.__name__}.{name}", "class attribute"),
+                    )
                     yield from _inside(value, f"{base.__name__}.{name}", depth - 1)
         if issubclass(root, Function):
             for function in methods_of(root).values():
@@ -238,7 +246,9 @@ def _item(owner: dict | list, key: object, label: str, kind: str) -> Place:
 
 
 def _cell(cell: types.CellType, name: str) -> Place:
-    return Place("closure", name, lambda: cell.cell_contents, lambda value: setattr(cell, "cell_contents", value))
+    return Place(
+        "closure", name, lambda: cell.cell_contents, lambda value: setattr(cell, "cell_contents", value)
+    )
 
 
 def _names(code: types.CodeType) -> set[str]:

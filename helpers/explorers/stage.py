@@ -23,6 +23,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any
+from weakref import WeakKeyDictionary, WeakSet
 
 import anywidget
 import matplotlib
@@ -39,6 +40,7 @@ HERE = Path(__file__).parent
 WIDGET_VIEW = "application/vnd.jupyter.widget-view+json"
 STILL_SCALE = 1.5  # pixels of the still per CSS pixel: sharp on a laptop, small in git
 MOST_FRAMES = 260
+NO_METADATA = ("Date", "Creator", "Format", "Type")
 
 STYLE = {
     "figure.facecolor": GROUND.light,
@@ -160,7 +162,8 @@ class Picture:
 
     Attributes:
         size: width and height in CSS pixels.
-        moving: the artists of the moving layer; an explorer may change the list from state to state.
+        moving: the artists that the moving layer shows now. An explorer may replace its contents from state to state;
+            what was once passed to ``move`` and is not in the list is not shown at all.
     """
 
     size: tuple[int, int]
@@ -169,38 +172,45 @@ class Picture:
     def __post_init__(self) -> None:
         # At 72 dots per inch one SVG unit is one point is one CSS pixel: a font of 12 is 12 pixels tall.
         self.figure = Figure(figsize=(self.size[0] / 72, self.size[1] / 72), dpi=72)
-        self._drawn: dict[Artist, str] = {}
+        self._known: WeakSet[Artist] = WeakSet()
+        self._drawn: WeakKeyDictionary[Artist, str] = WeakKeyDictionary()
 
     def move(self, *artists: Artist) -> Artist:
         """Put artists on the moving layer; returns the first, so that it can be kept in one line."""
         self.moving.extend(artists)
+        self._known.update(artists)
         return artists[0]
 
     def base(self) -> str:
         """SVG of everything that stays."""
-        for artist in self.moving:
+        for artist in (*self._known, *self.moving):
             artist.set_animated(True)
         return self._svg([self.figure])
 
     def layer(self) -> list[str]:
-        """SVG of each moving artist as it is now; one that did not change is not drawn again."""
-        self._drawn = {
-            artist: self._drawn[artist] if artist in self._drawn and not artist.stale else self._svg([artist])
-            for artist in sorted(self.moving, key=lambda each: each.get_zorder())
-        }
-        return [svg for svg in self._drawn.values() if svg]
+        """SVG of each moving artist as it is now; one that did not change since it was drawn is not drawn again."""
+        parts = []
+        for artist in sorted(self.moving, key=lambda each: each.get_zorder()):
+            if artist.stale or artist not in self._drawn:
+                self._drawn[artist] = self._svg([artist])
+            parts.append(self._drawn[artist])
+        return [part for part in parts if part]
 
     def png(self) -> bytes:
         """Both layers as one PNG."""
+        for artist in self._known:
+            artist.set_visible(artist in self.moving)
         for artist in self.moving:
             artist.set_animated(False)
         file = io.BytesIO()
         self.figure.savefig(file, dpi=72 * STILL_SCALE, metadata={"Software": None})
+        for artist in self._known:
+            artist.set_visible(True)
         return file.getvalue()
 
     def _svg(self, artists: Iterable[Artist]) -> str:
         file = io.StringIO()
-        renderer = RendererSVG(*self.size, file, image_dpi=72)
+        renderer = RendererSVG(*self.size, file, image_dpi=72, metadata=dict.fromkeys(NO_METADATA))
         for artist in artists:
             artist.draw(renderer)
         renderer.finalize()
@@ -217,7 +227,7 @@ def _inner(svg: str) -> str:
     # A reference finds the first element with its id on the page: `stage.js` makes each id its view's own.
     body = re.sub(r'(\bid="|url\(#|href="#)', r"\1cg-id-", body)
     body = re.sub(r' transform="rotate\(-0 [^"]*"', "", body)
-    body = re.sub(r">\s+<", "><", body)
+    body = re.sub(r"(?<=>)\s+(?=<)", "", body)
     body = re.sub(r"<[^>]*>", lambda tag: _shorten(tag[0]), body).strip()
     return palette.css_colours(body)
 

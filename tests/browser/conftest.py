@@ -105,7 +105,11 @@ class Lab:
     def write(self, name: str, *cells: str) -> str:
         """Put a notebook of code cells into the folder and return its name."""
         notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(source) for source in cells])
-        notebook.metadata["kernelspec"] = {"name": "python3", "display_name": "Python 3", "language": "python"}
+        notebook.metadata["kernelspec"] = {
+            "name": "python3",
+            "display_name": "Python 3",
+            "language": "python",
+        }
         nbformat.write(notebook, self.folder / name)
         return name
 

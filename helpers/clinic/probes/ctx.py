@@ -40,8 +40,9 @@ def tensors_on_ctx(exam: Exam, visit: Visit) -> None:
                 numbers,
                 "out = fn(*inputs)\nprint(vars(out.grad_fn))  # tensors here have no version check and are not freed",
                 subject=f"{owner.__name__} {path}",
-                where=exam.patient.where("setup_context") if "setup_context" in vars(owner) else
-                exam.patient.where("forward"),
+                where=exam.patient.where("setup_context")
+                if "setup_context" in vars(owner)
+                else exam.patient.where("forward"),
             )
 
 
@@ -49,7 +50,9 @@ def held(value: object, path: str, depth: int = DEPTH) -> Iterator[tuple[str, Te
     """Yield the tensors that a value holds, with the path to each; models are not looked into."""
     if isinstance(value, Tensor):
         yield path, value
-    elif depth == 0 or isinstance(value, torch.nn.Module | types.ModuleType | type | np.ndarray | str | bytes):
+    elif depth == 0 or isinstance(
+        value, torch.nn.Module | types.ModuleType | type | np.ndarray | str | bytes
+    ):
         return
     elif isinstance(value, dict):
         for key, item in list(value.items()):
@@ -57,7 +60,11 @@ def held(value: object, path: str, depth: int = DEPTH) -> Iterator[tuple[str, Te
     elif isinstance(value, list | tuple | set | frozenset):
         for number, item in enumerate(value):
             yield from held(item, f"{path}[{number}]", depth - 1)
-    elif dataclasses.is_dataclass(value) or type(value).__module__.split(".")[0] not in ("torch", "numpy", "builtins"):
+    elif dataclasses.is_dataclass(value) or type(value).__module__.split(".")[0] not in (
+        "torch",
+        "numpy",
+        "builtins",
+    ):
         for name, item in list(getattr(value, "__dict__", {}).items()):
             yield from held(item, f"{path}.{name}", depth - 1)
 
@@ -67,7 +74,10 @@ def _kind(tensor: Tensor, visit: Visit) -> str:
         return "an input"
     if any(tensor is output for output in visit.outputs):
         return "an output"
-    for known, word in ((visit.arguments.values(), "a view of an input"), (visit.outputs, "a view of an output")):
+    for known, word in (
+        (visit.arguments.values(), "a view of an input"),
+        (visit.outputs, "a view of an output"),
+    ):
         if any(_overlaps(tensor, other) for other in known):
             return word
     return "an intermediate"

@@ -43,16 +43,16 @@ def guess(exam: Exam, seen: Mismatch) -> Guess | None:
     analytic = torch.tensor([seen.analytic[c] for c in seen.coordinates], dtype=torch.float64)
     if not bool(analytic.isfinite().all()) or not bool(numeric.isfinite().all()):
         return None
-    for attempt in (_sign, _another_input, _transposed, _copies, _factor, _by_jacobian, _known_factor, _extra_term):
-        found = attempt(exam, seen, analytic, numeric)
-        if found is not None:
-            return found
-    if not bool(numeric.any()) or float(numeric.abs().max()) < 1e-9 * float(analytic.abs().max()):
+    if float(numeric.abs().max()) < 1e-9 * float(analytic.abs().max()):
         return Guess(
             "forward does not change with it, yet a gradient comes out",
             "every central difference is 0",
             "If this is a straight-through or surrogate gradient, declare it with a Surrogate.",
         )
+    for attempt in ATTEMPTS:
+        found = attempt(exam, seen, analytic, numeric)
+        if found is not None:
+            return found
     return None
 
 
@@ -63,7 +63,29 @@ def _close(a: Tensor, b: Tensor) -> bool:
 
 def _sign(exam: Exam, seen: Mismatch, analytic: Tensor, numeric: Tensor) -> Guess | None:
     if _close(analytic, -numeric):
-        return Guess("its sign is the wrong way round", "backward = −1 × central difference everywhere", "Turn the sign.")
+        return Guess(
+            "its sign is the wrong way round",
+            "backward = −1 × central difference everywhere",
+            "Turn the sign.",
+        )
+    return None
+
+
+def _conjugate(exam: Exam, seen: Mismatch, analytic: Tensor, numeric: Tensor) -> Guess | None:
+    gradient = seen.gradient
+    if not gradient.is_complex() or len(seen.upstream) != 1 or numeric.numel() != 2 * gradient.numel():
+        return None
+    (v,) = seen.upstream.values()
+    right = torch.view_as_complex(numeric.reshape(-1, 2))
+    if v.numel() != right.numel() or not v.is_complex():
+        return None
+    local = right / v.reshape(-1)
+    if _close(real_view(gradient), real_view(v.reshape(-1) * local.conj())):
+        return Guess(
+            "the conjugate of the local derivative is missing",
+            "backward ÷ grad_output = conjugate of (central difference ÷ grad_output) everywhere",
+            "Multiply grad_output by the conjugate of the derivative: grad_output * derivative.conj().",
+        )
     return None
 
 
@@ -96,7 +118,10 @@ def _factor(exam: Exam, seen: Mismatch, analytic: Tensor, numeric: Tensor) -> Gu
 
 def _another_input(exam: Exam, seen: Mismatch, analytic: Tensor, numeric: Tensor) -> Guess | None:
     for other in exam.patient.active:
-        if other == seen.slot or real_view(seen.values[other]).numel() != real_view(seen.values[seen.slot]).numel():
+        if (
+            other == seen.slot
+            or real_view(seen.values[other]).numel() != real_view(seen.values[seen.slot]).numel()
+        ):
             continue
         slopes = [exam.slope(seen.values, seen.upstream, other, c).best for c in seen.coordinates]
         if any(value is None for value in slopes):
@@ -144,7 +169,9 @@ def _jacobian(exam: Exam, seen: Mismatch) -> Tensor | None:
             trial[seen.slot] = value.clone(memory_format=torch.contiguous_format)
             real_view(trial[seen.slot])[coordinate] += sign * seen.slopes[coordinate].step
             with torch.no_grad():
-                ends.append(exam.patient.visit(trial, active=[]).outputs[output].detach().reshape(-1).double())
+                ends.append(
+                    exam.patient.visit(trial, active=[]).outputs[output].detach().reshape(-1).double()
+                )
         columns.append((ends[0] - ends[1]) / (2 * seen.slopes[coordinate].step))
     return torch.stack(columns, 1)
 
@@ -201,7 +228,9 @@ def _one_output_left_out(exam: Exam, seen: Mismatch, analytic: Tensor, numeric: 
     for left_out in seen.upstream:
         rest = {n: v if n != left_out else torch.zeros_like(v) for n, v in seen.upstream.items()}
         slopes = [exam.slope(seen.values, rest, seen.slot, c).best for c in seen.coordinates]
-        if all(value is not None for value in slopes) and _close(analytic, torch.tensor(slopes, dtype=torch.float64)):
+        if all(value is not None for value in slopes) and _close(
+            analytic, torch.tensor(slopes, dtype=torch.float64)
+        ):
             return Guess(
                 f"the share of output {left_out} is missing",
                 f"backward = central difference without output {left_out}",
@@ -255,7 +284,12 @@ def _extra_term(exam: Exam, seen: Mismatch, analytic: Tensor, numeric: Tensor) -
     known = list(_quantities(exam, seen))
     upstream = [tensor for name, tensor in known if name == "grad_output"]
     terms = [*known]
-    terms += [(f"grad_output × {name}", v * tensor) for v in upstream for name, tensor in known if name != "grad_output"]
+    terms += [
+        (f"grad_output × {name}", v * tensor)
+        for v in upstream
+        for name, tensor in known
+        if name != "grad_output"
+    ]
     for name, term in terms:
         square = float(term @ term)
         factor = float(rest @ term) / square if square else 0.0
@@ -266,3 +300,16 @@ def _extra_term(exam: Exam, seen: Mismatch, analytic: Tensor, numeric: Tensor) -
                 "Add the term: differentiate every place where the input appears.",
             )
     return None
+
+
+ATTEMPTS = (
+    _sign,
+    _another_input,
+    _transposed,
+    _conjugate,
+    _copies,
+    _factor,
+    _by_jacobian,
+    _known_factor,
+    _extra_term,
+)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from ..exam import Exam, differs
+from ..exam import Exam
 from ..slopes import TOLERANCE
 
 
@@ -28,7 +28,7 @@ def linear(exam: Exam) -> None:
             + f"\nfor upstream in (v, v2):\n    print(torch.autograd.grad(out, {reference}, upstream, retain_graph=True))"
         )
         a, b = single[number], double[number]
-        if a is None or not bool(a.isfinite().all()) or not bool(a.any()):
+        if a is None or not bool(a.isfinite().all()) or not exam.differs(a, 0 * a):
             continue
         if _not_a_number(nothing[number]):
             exam.report(
@@ -38,7 +38,7 @@ def linear(exam: Exam) -> None:
                 reproduce.replace("(v, v2)", "(0 * v,)"),
                 subject=f"{name} at zero upstream",
             )
-        elif not differs(a, b, tolerance) and not differs(a, second[number], tolerance):
+        elif not exam.differs(a, b, tolerance) and not exam.differs(a, nothing[number], tolerance):
             exam.report(
                 "ignores-upstream",
                 f"the gradient of {name} does not depend on grad_output",
@@ -46,7 +46,9 @@ def linear(exam: Exam) -> None:
                 reproduce,
                 subject=name,
             )
-        elif differs(b, 2 * a, tolerance) or differs(both[number], _sum(a, second[number]), tolerance):
+        elif exam.differs(b, 2 * a, tolerance) or exam.differs(
+            both[number], _sum(a, second[number]), tolerance
+        ):
             constant = nothing[number] is not None and bool(nothing[number].any())
             shown = [("gradient for v", a), ("gradient for 2·v", b), ("should be", 2 * a)]
             exam.report(

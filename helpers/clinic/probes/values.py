@@ -9,7 +9,7 @@ from torch import Tensor
 
 from helpers.functions.contract import Surrogate, declared
 
-from ..exam import Exam, differs, rounded
+from ..exam import Exam, rounded
 from ..slopes import Slope, position, real_view
 from .guesses import Mismatch, guess
 
@@ -27,11 +27,15 @@ def against_differences(exam: Exam) -> None:
         chosen = exam.coordinates(number)
         if len(chosen) < total:
             exam.remarks.append(f"{exam.name(number)}: {len(chosen)} of {total} coordinates were sampled.")
-        if exam.found("ignores-upstream", exam.name(number)) or exam.found("wrong-gradient", exam.name(number)):
+        if exam.found("ignores-upstream", exam.name(number)) or exam.found(
+            "wrong-gradient", exam.name(number)
+        ):
             continue
         slopes = {c: exam.slope(patient.values, upstream, number, c) for c in chosen}
         exam.slopes[number] = slopes
-        kinks += [f"{exam.name(number)}{position(c, patient.values[number])}" for c, s in slopes.items() if s.kink]
+        kinks += [
+            f"{exam.name(number)}{position(c, patient.values[number])}" for c, s in slopes.items() if s.kink
+        ]
         compare(exam, number, exam.gradients.get(number), slopes, upstream)
     if kinks:
         exam.report(
@@ -49,7 +53,9 @@ def _beside_the_kink(exam: Exam, upstream: dict[int, Tensor]) -> None:
     patient = exam.patient
     moved = list(patient.values)
     for number in patient.active:
-        noise = torch.rand(moved[number].shape, generator=torch.Generator().manual_seed(7), dtype=torch.float64)
+        noise = torch.rand(
+            moved[number].shape, generator=torch.Generator().manual_seed(7), dtype=torch.float64
+        )
         moved[number] = moved[number] + (1e-2 * (0.5 + noise)).to(moved[number].dtype)
     try:
         gradients = patient.vjp(moved, upstream)
@@ -161,7 +167,9 @@ def against_rule(exam: Exam) -> None:
             subject=owner.__name__,
         )
     if patient.owner not in owners:
-        exam.remarks.append("It contains declared surrogates, so the whole was not compared with finite differences.")
+        exam.remarks.append(
+            "It contains declared surrogates, so the whole was not compared with finite differences."
+        )
         return
     rule = declared(patient.owner, Surrogate)
     for seed in (0, 100):
@@ -176,14 +184,18 @@ def against_rule(exam: Exam) -> None:
             with torch.no_grad():
                 promised = rule.vjp(whole, *arguments)
         except Exception as error:
-            exam.remarks.append(f"The declared rule itself raises {type(error).__name__}; it was not checked.")
+            exam.remarks.append(
+                f"The declared rule itself raises {type(error).__name__}; it was not checked."
+            )
             return
         for number, gradient in gradients.items():
             slot = patient.slots[number]
             expected = promised[slot.leaf] if slot.leaf < len(promised) else None
             if isinstance(expected, Tensor):
-                expected = expected.sum_to_size(slot.value.shape) if expected.shape != slot.value.shape else expected
-            if differs(gradient, expected, 1e-6 if slot.value.dtype == torch.float64 else 1e-3):
+                expected = (
+                    expected.sum_to_size(slot.value.shape) if expected.shape != slot.value.shape else expected
+                )
+            if exam.differs(gradient, expected, 1e-6 if slot.value.dtype == torch.float64 else 1e-3):
                 exam.report(
                     "wrong-gradient",
                     f"the gradient of {slot.name} departs from the declared rule {rule.rule}",

@@ -1,0 +1,166 @@
+"""State that changes between forward and backward."""
+
+from __future__ import annotations
+
+from torch import Tensor
+
+from ..exam import Exam
+from ..failures import says
+from ..patient import Visit
+from ..state import Place
+
+
+def another_call_between(exam: Exam) -> None:
+    """Call forward and backward on other inputs in between; the first gradient must not notice."""
+    patient = exam.patient
+    if exam.has("nondeterministic", "mutable-state"):
+        return
+    first = patient.visit()
+    upstream = patient.upstream(first)
+    moved = [
+        value * 1.5 + 0.1 if number in patient.active else value
+        for number, value in enumerate(patient.values)
+    ]
+    second, later = None, {}
+    for other in (moved, patient.values):
+        try:
+            second = patient.visit(other, fresh=False)
+            later = patient.gradients(second, patient.upstream(second))
+            break
+        except Exception:
+            continue
+    reproduce = (
+        f"{exam.opening()}\nalone = torch.autograd.grad(out, {exam.reference(patient.active[0])}, v, retain_graph=True)\n"
+        "fn(*[i * 1.5 + 0.1 if torch.is_tensor(i) and i.is_floating_point() else i for i in inputs])"
+        "  # another call\n"
+        f"print(alone, torch.autograd.grad(out, {exam.reference(patient.active[0])}, v))"
+    )
+    changed = [place.name for place in patient.state if place.changed()]
+    explanation = (
+        f"What changed meanwhile: {', '.join(changed[:4])}. " if changed else ""
+    ) + "The gradient belongs to a function that was never computed, without any error."
+    numbers = []
+    try:
+        gradients = patient.gradients(first, upstream)
+    except (Exception, SystemExit) as error:
+        numbers = [("backward alone", "works"), ("after another call", says(error))]
+        gradients = {}
+    for number, gradient in gradients.items():
+        if exam.differs(gradient, exam.gradients.get(number), 1e-7):
+            numbers = [
+                (f"gradient of {exam.name(number)} alone", exam.gradients.get(number)),
+                ("after another call", gradient),
+            ]
+            break
+    numbers = numbers or _second_call_wrong(exam, second, other, later)
+    if numbers:
+        exam.report(
+            "mutable-state",
+            "the gradient changes when the Function is called once more before backward",
+            numbers,
+            reproduce,
+            subject="another call",
+            explanation=explanation,
+        )
+    patient.refresh()
+    for place in patient.state:
+        place.restore()
+
+
+def _second_call_wrong(
+    exam: Exam, second: Visit | None, values: list[Tensor], later: dict[int, Tensor | None]
+) -> list[tuple[str, object]]:
+    """Compare the other call's own gradient with the one it has when nothing came before it."""
+    if second is None:
+        return []
+    alone = exam.patient.visit(values)
+    if any(exam.differs(a, b) for a, b in zip(alone.outputs, second.outputs, strict=False)):
+        return []
+    for number, gradient in exam.patient.gradients(alone, exam.patient.upstream(alone)).items():
+        if exam.differs(gradient, later.get(number), 1e-7):
+            name = exam.name(number)
+            return [(f"gradient of {name} alone", gradient), ("after an earlier call", later.get(number))]
+    return []
+
+
+def settings_changed_between(exam: Exam) -> None:
+    """Change class attributes and other settings that both methods read; the gradient must not notice."""
+    patient = exam.patient
+    if exam.has("nondeterministic") or not patient.classes:
+        return
+    for place in patient.state:
+        if not _may_be_changed(place) or place.changed():
+            continue
+        other = _another(place.original)
+        if other is None or place.write is None:
+            continue
+        visit = patient.visit()
+        upstream = patient.upstream(visit)
+        try:
+            place.write(other)
+            gradients = patient.gradients(visit, upstream)
+            values = patient.visit(fresh=False).outputs
+        except Exception:
+            continue
+        finally:
+            place.write(place.original)
+        read_in_forward = any(
+            exam.differs(a.detach(), b.detach())
+            for a, b in zip(visit.outputs, values, strict=False)
+            if a.is_floating_point()
+        )
+        for number, gradient in gradients.items():
+            if read_in_forward and exam.differs(gradient, exam.gradients.get(number), 1e-7):
+                exam.report(
+                    "mutable-state",
+                    f"backward reads {place.name} again; changing it after forward changes the gradient",
+                    [
+                        (f"{place.name} = {_shown(place.original)} all along", exam.gradients.get(number)),
+                        (f"{place.name} = {_shown(other)} set before backward", gradient),
+                    ],
+                    f"{exam.opening()}\n{place.name} = {_shown(other)}  # after forward, before backward\n"
+                    f"print(torch.autograd.grad(out, {exam.reference(number)}, v))",
+                    subject=place.name,
+                )
+                break
+
+
+def _may_be_changed(place: Place) -> bool:
+    """Tell settings from constants: names in capitals are constants, and so is what a closure was made with."""
+    if place.kind == "item":
+        return True
+    if place.kind not in ("class attribute", "global", "attribute"):
+        return False
+    last = place.name.split(".")[-1]
+    return not last.isupper()
+
+
+def _another(value: object) -> object | None:
+    if isinstance(value, bool):
+        return not value
+    if isinstance(value, int):
+        return value + 1
+    if isinstance(value, float):
+        return value * 0.5 + 0.25
+    if isinstance(value, Tensor) and value.is_floating_point():
+        return value.detach() * 0.5 + 0.25
+    return None
+
+
+def _shown(value: object) -> str:
+    return repr(value) if isinstance(value, int | float) else "another tensor"
+
+
+def global_settings(exam: Exam) -> None:
+    """Report settings of PyTorch that the Function changed, and a seed that it set."""
+    for name in sorted(exam.patient.modes_changed):
+        exam.report(
+            "mutable-state",
+            f"the call changes a global setting of PyTorch ({name}) and leaves it changed",
+            [("changed by calling fn", name)],
+            "fn(*inputs)  # compare the setting before and after",
+            subject=name,
+            severity="warning",
+            explanation="Everything that runs afterwards in the same process runs under another setting.",
+            cure="Use the context manager form, which puts the setting back.",
+        )

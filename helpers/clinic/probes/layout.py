@@ -1,0 +1,215 @@
+"""The same numbers, laid out otherwise in memory: the result must be the same."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import torch
+from torch import Tensor
+
+from ..exam import Exam
+from ..failures import report_failure
+
+
+def strided(tensor: Tensor) -> Tensor:
+    """Return the same numbers at every second place of a larger memory."""
+    if tensor.dim() == 0 or tensor.layout != torch.strided:
+        return tensor.clone()
+    wide = tensor.new_full((*tensor.shape[:-1], 2 * tensor.shape[-1]), 7)
+    wide[..., ::2] = tensor
+    return wide[..., ::2]
+
+
+def transposed(tensor: Tensor) -> Tensor:
+    """Return the same numbers, columns first."""
+    if tensor.dim() < 2 or tensor.layout != torch.strided:
+        return tensor.clone()
+    return tensor.transpose(-1, -2).contiguous().transpose(-1, -2)
+
+
+def expanded(tensor: Tensor) -> Tensor:
+    """Return a constant tensor of stride 0, as ``.sum()`` sends it.
+
+    It lies at the start of a memory that is large enough for all its elements, so that code which reads on
+    regardless stays inside.
+    """
+    memory = tensor.new_full((max(tensor.numel(), 1),), 7)
+    memory[0] = 1.25
+    return memory[0].expand(tensor.shape)
+
+
+def upstream_layouts(exam: Exam) -> None:
+    """Strided, transposed and expanded upstream gradients."""
+    patient = exam.patient
+    trials: tuple[tuple[str, Callable[[Tensor], Tensor], str], ...] = (
+        ("expanded (stride 0)", expanded, "v = torch.tensor(1.25, dtype=out.dtype).expand(out.shape)"),
+        ("strided", strided, "v = torch.stack([v, v], -1)[..., 0]"),
+        ("transposed", transposed, "v = v.mT.contiguous().mT"),
+    )
+    for word, make, line in trials:
+        visit = patient.visit()
+        base = {
+            n: torch.full_like(v, 1.25) if make is expanded else v for n, v in patient.upstream(visit).items()
+        }
+        laid = {number: make(v) for number, v in base.items()}
+        if all(v.is_contiguous() and v.dim() for v in laid.values()):
+            continue
+        reproduce = (
+            f"{exam.opening()}\n{line}\nfor upstream in (v, v.contiguous()):\n"
+            f"    print(torch.autograd.grad(out, {exam.reference(patient.active[0])}, upstream, retain_graph=True))"
+        )
+        try:
+            wanted = patient.gradients(
+                visit, {n: v.clone(memory_format=torch.contiguous_format) for n, v in base.items()}
+            )
+        except Exception:
+            continue
+        try:
+            found = patient.gradients(patient.visit(), laid)
+        except (Exception, SystemExit) as error:
+            slug = report_failure(
+                exam, error, f"when grad_output is {word}", reproduce, subject="upstream layout"
+            )
+            if slug == "raises":
+                _rename(exam, error, word, reproduce)
+            continue
+        for number in wanted:
+            if exam.differs(wanted[number], found[number]):
+                exam.report(
+                    "assumes-contiguous",
+                    f"the gradient of {exam.name(number)} changes when grad_output is {word}",
+                    [("contiguous grad_output", wanted[number]), (f"{word} grad_output", found[number])],
+                    reproduce,
+                    subject="upstream layout",
+                )
+                break
+
+
+def _rename(exam: Exam, error: BaseException, word: str, reproduce: str) -> None:
+    """Say what the exception really is about: the layout was all that differed."""
+    exam.findings.pop()
+    exam.report(
+        "assumes-contiguous",
+        f"backward raises {type(error).__name__} when grad_output is {word}",
+        [("exception", str(error).split("\n")[0][:160])],
+        reproduce,
+        subject="upstream layout",
+    )
+
+
+def _input_trials(exam: Exam) -> Iterator[tuple[str, Callable[[int, Tensor], Tensor]]]:
+    yield "strided", lambda number, leaf: strided(leaf)
+    if any(slot.value.dim() > 1 for slot in exam.patient.slots):
+        yield "transposed", lambda number, leaf: transposed(leaf)
+
+
+def input_layouts(exam: Exam) -> None:
+    """Strided and transposed inputs; expanded ones for inputs with more than one row."""
+    patient = exam.patient
+    if exam.has("inplace-input", "inplace-saved") or _works_in_place(exam):
+        return
+    if any(slot.value.layout != torch.strided for slot in patient.slots) or _draws_random_numbers(exam):
+        # Random numbers are drawn in the order of memory: another layout rightly gives other values.
+        return
+    for word, arrange in _input_trials(exam):
+        _compare(exam, word, arrange, None)
+    shared = [
+        slot.value[:1].expand(slot.value.shape).clone() if slot.value.dim() else slot.value
+        for slot in patient.slots
+    ]
+    if any(slot.value.dim() and slot.value.shape[0] > 1 for slot in patient.slots):
+        _compare(
+            exam,
+            "expanded",
+            lambda number, leaf: (
+                leaf[:1].clone().expand(leaf.shape) if leaf.dim() and leaf.shape[0] else leaf.clone()
+            ),
+            shared,
+        )
+
+
+def _works_in_place(exam: Exam) -> bool:
+    visit = exam.patient.visit()
+    return any(argument._version for argument in visit.arguments.values())
+
+
+def _draws_random_numbers(exam: Exam) -> bool:
+    exam.patient.visit()
+    return not torch.equal(torch.get_rng_state(), exam.patient.rng.torch)
+
+
+def _compare(
+    exam: Exam, word: str, arrange: Callable[[int, Tensor], Tensor], values: list[Tensor] | None
+) -> None:
+    patient = exam.patient
+    reproduce = (
+        "import torch\nother = [torch.stack([i, i], -1)[..., 0] if torch.is_tensor(i) else i for i in inputs]"
+        "  # the same numbers, strided\nprint(fn(*inputs))\nprint(fn(*other))"
+    )
+
+    def cloned(number: int, leaf: Tensor) -> Tensor:
+        return leaf.clone(memory_format=torch.contiguous_format)
+
+    try:
+        plain = patient.visit(values, arrange=cloned)
+        upstream = patient.upstream(plain)
+        wanted = patient.gradients(plain, upstream)
+    except Exception:
+        return
+    if word == "expanded":
+        # Through expand, the leaf's first row collects what the rows of the copy get one by one.
+        wanted = {n: None if g is None else _collected(g) for n, g in wanted.items()}
+    try:
+        laid = patient.visit(values, arrange=arrange)
+    except (Exception, SystemExit) as error:
+        if "contiguous" in str(error) and isinstance(error, ValueError | TypeError | AssertionError):
+            return
+        if report_failure(exam, error, f"on {word} inputs", reproduce, subject="input layout") == "raises":
+            _rename_input(exam, error, word, reproduce)
+        return
+    for a, b in zip(plain.outputs, laid.outputs, strict=False):
+        if a.is_floating_point() and exam.differs(a.detach(), b.detach()):
+            exam.report(
+                "assumes-contiguous",
+                f"the value changes when the inputs are {word}",
+                [("contiguous inputs", a.detach()), (f"{word} inputs", b.detach())],
+                reproduce,
+                subject="input layout",
+                where=patient.where("forward"),
+            )
+            return
+    try:
+        found = patient.gradients(laid, upstream)
+    except (Exception, SystemExit) as error:
+        if report_failure(exam, error, f"on {word} inputs", reproduce, subject="input layout") == "raises":
+            _rename_input(exam, error, word, reproduce)
+        return
+    for number in wanted:
+        if exam.differs(wanted[number], found[number], 1e-7):
+            exam.report(
+                "assumes-contiguous",
+                f"the gradient of {exam.name(number)} changes when the inputs are {word}",
+                [("contiguous inputs", wanted[number]), (f"{word} inputs", found[number])],
+                reproduce,
+                subject="input layout",
+            )
+            return
+
+
+def _collected(gradient: Tensor) -> Tensor:
+    if not gradient.dim() or not gradient.shape[0]:
+        return gradient
+    total = torch.zeros_like(gradient)
+    total[0] = gradient.sum(0)
+    return total
+
+
+def _rename_input(exam: Exam, error: BaseException, word: str, reproduce: str) -> None:
+    exam.findings.pop()
+    exam.report(
+        "assumes-contiguous",
+        f"{type(error).__name__} when the inputs are {word}",
+        [("exception", str(error).split("\n")[0][:160])],
+        reproduce,
+        subject="input layout",
+    )

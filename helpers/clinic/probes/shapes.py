@@ -1,0 +1,59 @@
+"""Inputs of other shapes: 0-d, one element, none at all."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from torch import Tensor
+
+from ..exam import Exam
+from ..failures import report_failure
+from ..slopes import real_view
+from .values import compare
+
+
+def other_shapes(exam: Exam) -> None:
+    """Compare with differences wherever forward accepts the shape; a refusal is no finding."""
+    patient = exam.patient
+    if patient.surrogate or patient.module is not None:
+        return
+    for word, values in _variants(exam):
+        try:
+            visit = patient.visit(values)
+        except (Exception, SystemExit):
+            continue
+        if not visit.differentiable or not all(
+            bool(visit.outputs[n].detach().isfinite().all()) for n in visit.differentiable
+        ):
+            continue
+        upstream = patient.upstream(visit)
+        try:
+            gradients = patient.gradients(visit, upstream)
+        except (Exception, SystemExit) as error:
+            if "expected shape" in str(error):
+                report_failure(exam, error, f"when {word}", f"# give {word}\nfn(*inputs)", subject=word)
+            continue
+        for number in patient.active:
+            if exam.name(number) in {subject for _, subject in exam.subjects}:
+                continue
+            count = min(real_view(values[number]).numel(), 6)
+            slopes = {c: exam.slope(values, upstream, number, c) for c in range(count)}
+            if compare(
+                exam, number, gradients[number], slopes, upstream, at=values, situation=f" when {word}"
+            ):
+                return
+
+
+def _variants(exam: Exam) -> Iterator[tuple[str, list[Tensor]]]:
+    """Yield other shapes for elementwise Functions, whose output has the shape that all inputs have."""
+    patient, values = exam.patient, exam.patient.values
+    outputs = patient.visit().outputs
+    shapes = {value.shape for value in [*values, *outputs]}
+    if len(shapes) != 1 or not values[0].numel():
+        return
+    for word, make in (
+        ("every input is 0-d", lambda t: t[0]),
+        ("every input has one element", lambda t: t[:1]),
+        ("every input is empty", lambda t: t[:0]),
+    ):
+        yield word, [make(value.reshape(-1)).clone() for value in values]

@@ -1,0 +1,117 @@
+"""Gradients that are not numbers where the value is one: at the sample, at zero, and over magnitudes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import torch
+from torch import Tensor
+
+from ..exam import Exam
+from ..slopes import position, real_view
+
+MAGNITUDES = (1e-8, 1e-4, 1e2, 1e4)
+LOOKED_AT = 8
+
+
+def at_the_sample(exam: Exam) -> None:
+    """NaN, or infinite without an infinite slope, at the inputs given."""
+    visit = exam.patient.visit()
+    if all(bool(visit.outputs[number].detach().isfinite().all()) for number in visit.differentiable):
+        _look(exam, exam.patient.values, exam.gradients, "at the inputs given", True)
+
+
+def elsewhere(exam: Exam) -> None:
+    """The same at zeros, at equal inputs, and with the inputs scaled to several magnitudes."""
+    for word, values in _points(exam):
+        if exam.has("nan-gradient"):
+            return
+        try:
+            visit = exam.patient.visit(values)
+            outputs = [visit.outputs[number] for number in visit.differentiable]
+            if not outputs or not all(bool(output.detach().isfinite().all()) for output in outputs):
+                continue
+            gradients = exam.patient.gradients(visit, exam.patient.upstream(visit))
+        except (Exception, SystemExit):
+            continue
+        _look(exam, values, gradients, word, False)
+
+
+def _points(exam: Exam) -> Iterator[tuple[str, list[Tensor]]]:
+    patient, values = exam.patient, exam.patient.values
+    active = patient.active
+    for number in active:
+        yield f"where {exam.name(number)} is zero", _with(values, {number: torch.zeros_like(values[number])})
+    if len(active) > 1:
+        yield "where every input is zero", _with(values, {n: torch.zeros_like(values[n]) for n in active})
+    for first, second in zip(active, active[1:], strict=False):
+        if values[first].shape == values[second].shape:
+            word = f"where {exam.name(first)} equals {exam.name(second)}"
+            yield word, _with(values, {second: values[first].clone()})
+    for magnitude in MAGNITUDES:
+        scaled = {}
+        for number in active:
+            largest = float(values[number].abs().max()) if values[number].numel() else 0.0
+            if largest and largest < float("inf"):
+                scaled[number] = values[number] * (magnitude / largest)
+        yield f"at magnitude {magnitude:g}", _with(values, scaled)
+
+
+def _with(values: list[Tensor], changed: dict[int, Tensor]) -> list[Tensor]:
+    return [changed.get(number, value) for number, value in enumerate(values)]
+
+
+def _look(
+    exam: Exam, values: list[Tensor], gradients: dict[int, Tensor | None], word: str, given: bool
+) -> None:
+    upstream = None
+    for number, gradient in gradients.items():
+        if gradient is None or bool(gradient.isfinite().all()):
+            continue
+        flat = real_view(gradient)
+        bad = (~flat.isfinite()).nonzero().reshape(-1).tolist()
+        lost = [c for c in bad if bool(flat[c].isnan())]
+        evidence: list[tuple[str, object]] = []
+        if lost:
+            chosen = lost[0]
+        else:
+            # Infinite is right where the true slope is: only a finite slope shows a mistake.
+            upstream = upstream or exam.patient.upstream(exam.patient.visit(values))
+            chosen = None
+            for coordinate in bad[:LOOKED_AT]:
+                slope = exam.slope(values, upstream, number, coordinate)
+                if slope.reliable and not slope.kink and not slope.infinite and slope.best is not None:
+                    chosen = coordinate
+                    evidence.append(("central difference says", slope.best))
+                    break
+            if chosen is None:
+                if given:
+                    exam.remarks.append(
+                        f"{exam.name(number)}: an infinite gradient, where the true slope is infinite."
+                    )
+                continue
+        name = exam.name(number)
+        reference = exam.reference(number)
+        lines = f"{exam.opening()}\nprint(out, torch.autograd.grad(out, {reference}, v))"
+        if not given:
+            lines = (
+                f"x = torch.tensor({values[number].reshape(-1)[:4].tolist()}, dtype=torch.{_dtype(values[number])}, "
+                f"requires_grad=True)  # {word}\n# {name} at the first numbers of that point, in your shape"
+            )
+        exam.report(
+            "nan-gradient",
+            f"the value is finite, the gradient of {name} is {'NaN' if lost else 'infinite'} {word}",
+            [
+                (f"{name}{position(chosen, values[number])}", float(real_view(values[number])[chosen])),
+                ("gradient there", float(flat[chosen])),
+                *evidence,
+                ("coordinates affected", f"{len(bad)} of {flat.numel()}"),
+            ],
+            lines,
+            subject=f"{name}",
+        )
+        return
+
+
+def _dtype(tensor: Tensor) -> str:
+    return str(tensor.dtype).removeprefix("torch.")

@@ -1,0 +1,235 @@
+"""Two losses on one trunk: what a weight, or a stop-gradient, does to the gradient they share."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+import torch
+from matplotlib.patches import FancyArrowPatch
+from torch import Tensor
+
+from helpers.explorers.palette import BACKWARD, CUSTOM, MUTED, RULE, TEXT, Ink
+from helpers.explorers.stage import Control, FigureExplorer, Picture, axes
+from helpers.functions import stop_gradient
+
+WEIGHTS = [round(0.1 * step, 1) for step in range(21)]
+STOPS = ("nowhere", "before loss 1", "before loss 2")
+PLACES = 21
+REACH = 3.0
+ARROW = 2.4  # length, in units of the plane, of the longest single gradient at weight 1
+
+
+def first_bowl(shared: Tensor) -> Tensor:
+    """Least at (-1.4, 0.6), and steeper along the second axis."""
+    away = shared - shared.new_tensor([-1.4, 0.6])
+    return (away.square() * shared.new_tensor([0.4, 1.2])).sum()
+
+
+def second_bowl(shared: Tensor) -> Tensor:
+    """Least at (1.5, 1.0), and steeper along the first axis."""
+    away = shared - shared.new_tensor([1.5, 1.0])
+    return (away.square() * shared.new_tensor([0.9, 0.4])).sum()
+
+
+class LossMixer(FigureExplorer):
+    """The pull of two weighted losses on two shared parameters: each gradient, their angle, and what reaches the trunk.
+
+    The total is ``w1 * loss1 + w2 * loss2``; a stop-gradient may stand between the trunk and either loss. Arrows show
+    minus the gradient: the way a step of gradient descent would go.
+
+    Args:
+        first, second: losses, from a tensor of two shared parameters to one number.
+        path: two points between which the parameters can be moved.
+
+    Attributes:
+        gradients: the weighted gradients of loss 1, of loss 2, and of the total, each of shape (2,).
+
+    Raises:
+        ValueError: a loss does not return one number that depends on the parameters, or a point is not a pair.
+    """
+
+    title = "Two losses, one trunk"
+    size = (720, 400)
+
+    def __init__(
+        self,
+        first: Callable[[Tensor], Tensor] = first_bowl,
+        second: Callable[[Tensor], Tensor] = second_bowl,
+        path: tuple[tuple[float, float], tuple[float, float]] = ((-2.6, -2.0), (2.8, 2.2)),
+    ) -> None:
+        points = torch.tensor(path, dtype=torch.float64)
+        if points.shape != (2, 2):
+            raise ValueError(f"path must be two pairs of numbers; got shape {tuple(points.shape)}.")
+        names = [f"{part / (PLACES - 1):.2f}" for part in range(PLACES)]
+        super().__init__(
+            Control("weight1", "weight of loss 1", WEIGHTS, start=10),
+            Control("weight2", "weight of loss 2", WEIGHTS, start=10),
+            Control("place", "shared parameters", list(range(PLACES)), names, start=9),
+            Control("stop", "stop-gradient", STOPS, kind="choice"),
+        )
+        self.losses = (first, second)
+        self._line = [torch.lerp(*points, part / (PLACES - 1)) for part in range(PLACES)]
+        for number, loss in enumerate(self.losses, 1):
+            value = loss(points[0].clone().requires_grad_())
+            if not isinstance(value, Tensor) or value.numel() != 1 or not value.requires_grad:
+                raise ValueError(
+                    f"loss {number} must return one number that depends on the shared parameters."
+                )
+        largest = max(
+            torch.autograd.grad(loss(at.requires_grad_()), at)[0].norm().item()
+            for loss in self.losses
+            for at in self._line
+        )
+        self._scale = ARROW / largest if largest > 0 and math.isfinite(largest) else 1.0
+
+    @property
+    def shared(self) -> Tensor:
+        """The shared parameters, shape (2,)."""
+        return self._line[self["place"]].detach()
+
+    @property
+    def gradients(self) -> tuple[Tensor, Tensor, Tensor]:
+        """What arrives at the trunk from loss 1, from loss 2, and from the weighted sum."""
+        shared = self.shared.requires_grad_()
+        terms = []
+        for number, (loss, weight) in enumerate(
+            zip(self.losses, (self["weight1"], self["weight2"]), strict=True), 1
+        ):
+            seen = stop_gradient(shared) if self["stop"] == f"before loss {number}" else shared
+            terms.append(weight * loss(seen))
+        return tuple(torch.autograd.grad(term, shared, retain_graph=True)[0] for term in (*terms, sum(terms)))
+
+    @property
+    def angle(self) -> float:
+        """The angle between the two gradients in degrees; NaN when either is zero."""
+        one, two, _ = self.gradients
+        size = (one.norm() * two.norm()).item()
+        return (
+            math.degrees(math.acos(max(-1.0, min(1.0, torch.dot(one, two).item() / size))))
+            if size
+            else math.nan
+        )
+
+    def stage(self, picture: Picture) -> None:
+        plane = axes(
+            picture.figure,
+            (0.06, 0.13, 0.55, 0.77),
+            "The shared parameters",
+            xlim=(-REACH * 1.15, REACH * 1.15),
+            ylim=(-REACH * 0.95, REACH * 0.85),
+            xlabel="first",
+            ylabel="second",
+        )
+        plane.grid(False)
+        grid = np.linspace(-REACH * 1.15, REACH * 1.15, 27)
+        for loss, dash, word in zip(self.losses, ("-", (0, (4, 3))), "12", strict=True):
+            heights = np.array(
+                [[loss(torch.tensor([x, y], dtype=torch.float64)).item() for x in grid] for y in grid]
+            )
+            plane.contour(
+                grid, grid, heights, levels=8, colors=[RULE.light], linewidths=1.6, linestyles=[dash]
+            )
+            low = np.unravel_index(np.nanargmin(heights), heights.shape)
+            plane.text(
+                grid[low[1]],
+                grid[low[0]],
+                f"least loss {word}",
+                ha="center",
+                va="center",
+                color=MUTED.light,
+                fontsize=12,
+            )
+        plane.plot(
+            *torch.stack(self._line).detach().T.numpy(), color=MUTED.light, linewidth=1, linestyle=(0, (1, 3))
+        )
+        self._here = picture.move(*plane.plot([], [], "o", color=TEXT.light, markersize=9, zorder=6))
+        self._arc = picture.move(*plane.plot([], [], color=TEXT.light, linewidth=1.2))
+        self._degrees = picture.move(plane.text(0, 0, "", ha="center", va="center", fontsize=12, zorder=7))
+        self._arrows = []
+        for ink, dash, width in ((MUTED, "-", 2.2), (MUTED, (0, (4, 2)), 2.2), (BACKWARD, "-", 3.4)):
+            style = {"color": ink.light, "linestyle": dash, "linewidth": width, "zorder": 5}
+            arrow = FancyArrowPatch(
+                (0, 0), (1, 1), arrowstyle="-|>", mutation_scale=16, shrinkA=0, shrinkB=0, **style
+            )
+            plane.add_patch(arrow)
+            self._arrows.append(picture.move(arrow))
+        self._column(picture)
+
+    def _column(self, picture: Picture) -> None:
+        panel = picture.figure.add_axes((0.645, 0, 0.355, 1), xlim=(0, 255), ylim=(400, 0))
+        panel.axis("off")
+        rows: tuple[tuple[str, Ink, str | tuple], ...] = (
+            ("pull of loss 1", MUTED, "-"),
+            ("pull of loss 2", MUTED, (0, (4, 2))),
+            ("what the trunk gets", BACKWARD, "-"),
+        )
+        self._cells = []
+        for row, (name, ink, dash) in enumerate(rows):
+            y = 62 + 76 * row
+            panel.plot(
+                [0, 34], [y - 5, y - 5], color=ink.light, linestyle=dash, linewidth=3 if row == 2 else 2.2
+            )
+            panel.text(44, y, name, weight="bold", color=ink.light if row == 2 else TEXT.light)
+            self._cells.append(picture.move(panel.text(44, y + 23, "")))
+        panel.plot([0, 250], [272, 272], color=RULE.light, linewidth=1)
+        self._verdict = picture.move(panel.text(0, 302, "", weight="bold"))
+        self._reason = picture.move(
+            panel.text(0, 326, "", color=MUTED.light, fontsize=12, linespacing=1.5, va="top")
+        )
+
+    def move(self, picture: Picture) -> None:
+        here = self.shared.numpy()
+        pulls = [-gradient.numpy() * self._scale for gradient in self.gradients]
+        self._here.set_data([here[0]], [here[1]])
+        for arrow, pull in zip(self._arrows, pulls, strict=True):
+            arrow.set_positions(here, here + pull)
+            arrow.set_alpha(float(np.hypot(*pull) > 1e-9))
+        for number, (cell, gradient) in enumerate(zip(self._cells, self.gradients, strict=True), 1):
+            stopped = self["stop"] == f"before loss {number}"
+            cell.set_text(
+                "stopped: gradient 0" if stopped else f"gradient of norm {gradient.norm().item():.2f}"
+            )
+            cell.set_color(CUSTOM.light if stopped else TEXT.light)
+        self._show_angle(here, pulls)
+        verdict, reason = self.verdict
+        self._verdict.set_text(verdict)
+        self._reason.set_text(reason)
+
+    def _show_angle(self, here: np.ndarray, pulls: list[np.ndarray]) -> None:
+        known = not math.isnan(self.angle)
+        one, two = (math.atan2(pull[1], pull[0]) for pull in pulls[:2])
+        turn = (two - one + math.pi) % (2 * math.pi) - math.pi
+        arc = one + np.linspace(0, turn, 24)
+        radius = 0.55
+        self._arc.set_data(here[0] + radius * np.cos(arc), here[1] + radius * np.sin(arc))
+        self._arc.set_alpha(float(known))
+        middle = one + turn / 2
+        self._degrees.set_position((here[0] - 0.5 * np.cos(middle), here[1] - 0.4 * np.sin(middle)))
+        self._degrees.set_text(f"{self.angle:.0f}°" if known else "")
+
+    @property
+    def verdict(self) -> tuple[str, str]:
+        """How the two gradients stand to each other, in a word and in a sentence of two lines."""
+        if math.isnan(self.angle):
+            return (
+                "one voice only",
+                "One gradient is zero, by its weight,\na stop-gradient, or its own minimum.",
+            )
+        cosine = math.cos(math.radians(self.angle))
+        said = f"{self.angle:.0f}°, cosine {cosine:+.2f}"
+        if cosine < -1e-9:
+            return (
+                f"conflict: {said}",
+                "A step for one loss raises the other;\nin the sum, part of both cancels.",
+            )
+        return f"agreement: {said}", "A small step for either loss\nlowers the other as well."
+
+    def describe(self) -> str:
+        one, two, total = (gradient.norm().item() for gradient in self.gradients)
+        stop = "" if self["stop"] == "nowhere" else f", with a stop-gradient {self['stop']}"
+        return (
+            f"Loss 1 with weight {self['weight1']:.1f} and loss 2 with weight {self['weight2']:.1f}{stop}: "
+            f"gradients of norm {one:.2f} and {two:.2f}; the trunk gets a gradient of norm {total:.2f}; {self.verdict[0]}."
+        )

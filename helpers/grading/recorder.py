@@ -1,0 +1,119 @@
+"""The pytest plugin beside nbval: notes what each check did, and keeps nbval from waiting for ever.
+
+One JSON line for each cell of an exercise, flushed to disk at once: what was learnt before a crash is kept.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import time
+from pathlib import Path
+from queue import Empty
+from typing import Any
+
+import pytest
+from jupyter_client.manager import KernelManager
+from nbval.kernel import RunningKernel
+from nbval.plugin import IPyNbCell, IPyNbFile
+
+MIME = "application/vnd.course.check+json"
+ANSI = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]")
+MOST_OUTPUT = 2_000_000  # characters of all messages of one cell
+MOST_TEXT = 2_000  # characters kept of an error
+
+KernelManager.transport.default_value = os.environ.get("COURSE_TRANSPORT", "tcp")
+
+
+class OutputLimit(Exception):
+    """A cell printed more than is read."""
+
+
+class CellTimeout(Exception):
+    """A cell did not end in time."""
+
+
+class KernelDied(Exception):
+    """The kernel process ended during a cell."""
+
+
+class GuardedKernel:
+    """Limits on what nbval reads from a kernel: it has a time limit for the reply, but none for what follows it."""
+
+    def __init__(self, seconds: float) -> None:
+        self.seconds, self.deadline, self.size = seconds, 0.0, 0
+
+    def start_cell(self) -> None:
+        self.deadline, self.size = time.monotonic() + self.seconds, 0
+
+    def message(self, collector: IPyNbFile, timeout: float | None = None, stream: str = "iopub") -> dict:
+        if time.monotonic() > self.deadline + 10:
+            raise CellTimeout(f"the cell went on printing after {self.seconds:g} s")
+        found = collector.kernel.get_message(stream, timeout=timeout)
+        self.size += len(str(found.get("content", "")))
+        if self.size > MOST_OUTPUT:
+            raise OutputLimit(f"the cell printed more than {MOST_OUTPUT} characters")
+        return found
+
+
+def _await_reply(self: RunningKernel, msg_id: str, timeout: float | None = None) -> None:
+    """As nbval's, but a dead kernel is noticed within a second, not after the cell's whole time limit."""
+    end = time.monotonic() + (timeout or 60)
+    while time.monotonic() < end:
+        try:
+            while True:
+                if self.get_message("shell", timeout=0.5)["parent_header"].get("msg_id") == msg_id:
+                    return
+        except Empty:
+            if not self.is_alive():
+                raise KernelDied("the kernel died") from None
+    raise Empty
+
+
+RunningKernel.await_reply = _await_reply
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    guard = GuardedKernel(float(config.option.nbval_cell_timeout))
+    IPyNbFile.get_kernel_message = lambda self, timeout=None, stream="iopub": guard.message(
+        self, timeout, stream
+    )
+    run = IPyNbCell.runtest
+
+    def runtest(self: IPyNbCell) -> None:
+        guard.start_cell()
+        run(self)
+
+    IPyNbCell.runtest = runtest
+
+
+def _payloads(item: IPyNbCell) -> list[Any]:
+    return [out.data[MIME] for out in item.test_outputs or () if MIME in (out.get("data") or {})]
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo) -> Any:
+    outcome = yield
+    own = getattr(item, "cell", {}).get("metadata", {}).get("course", {})
+    if own.get("role") not in ("answer", "check") or (call.when != "call" and not call.excinfo):
+        return
+    report = outcome.get_result()
+    error = call.excinfo.value if call.excinfo else None
+    text = f"{type(error).__name__}: {error}" if error else ""
+    inner = ANSI.sub("", getattr(error, "inner_traceback", "") or "").strip()
+    record = {
+        "exercise": own["exercise"],
+        "role": own["role"],
+        "when": call.when,
+        "outcome": "passed" if report.passed and not hasattr(report, "wasxfail") else "failed",
+        "late": hasattr(report, "wasxfail"),
+        "error": text[:MOST_TEXT],
+        "traceback": inner[-MOST_TEXT:],
+        "payloads": _payloads(item) if own["role"] == "check" else [],
+        "seconds": round(call.duration, 2),
+    }
+    with Path(os.environ["COURSE_RECORDS"]).open("a", encoding="utf-8") as records:
+        records.write(json.dumps(record) + "\n")
+        records.flush()
+        os.fsync(records.fileno())

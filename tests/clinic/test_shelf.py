@@ -1,0 +1,82 @@
+"""Every Function that the course exports is healthy, as a class and through its lowercase function."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch.autograd import Function
+
+import helpers.functions as shelf
+from helpers.clinic import assert_healthy, diagnose
+from helpers.functions.specimens import CustomHuber
+
+from .ward.bed import noise
+
+
+def positive(*shape: int, seed: int = 0):
+    """Return numbers above zero that require grad."""
+    return (noise(*shape, seed=seed).detach().abs() + 0.1).requires_grad_()
+
+
+def labels(*shape: int):
+    """Return zeros and ones."""
+    return (noise(*shape, seed=5).detach() > 0).double()
+
+
+SAMPLES = {
+    "ClipGradientNorm": lambda: (noise(4), 0.5),
+    "ClipGradientValue": lambda: (noise(4), 0.5),
+    "Contrastive": lambda: (noise(4, 3), noise(4, 3, seed=1), 0.5),
+    "Cube": lambda: (noise(3, 2),),
+    "Exp": lambda: (noise(3, 2),),
+    "Focal": lambda: (noise(6), labels(6), 2.0),
+    "Huber": lambda: (noise(5), noise(5, seed=1), 0.7),
+    "LayerNorm": lambda: (noise(3, 4), noise(4, seed=1), noise(4, seed=2), 1e-5),
+    "Log1mExp": lambda: (positive(5),),
+    "LogSumExp": lambda: (noise(2, 4), -1, False),
+    "MatMulBias": lambda: (noise(4, 3), noise(2, 3, seed=1), noise(2, seed=2)),
+    "Quantile": lambda: (noise(5), noise(5, seed=1), 0.9),
+    "ReverseGradient": lambda: (noise(4), 0.5),
+    "SafeNorm": lambda: (noise(2, 3), -1, False),
+    "SafeSqrt": lambda: (positive(4),),
+    "ScaleGradient": lambda: (noise(4), 0.1),
+    "Softmax": lambda: (noise(2, 4), -1),
+    "Softplus": lambda: (noise(5), 1.5),
+    "StopGradient": lambda: (noise(4),),
+    "StraightThroughRound": lambda: (noise(4),),
+    "SurrogateStep": lambda: (noise(4), 10.0),
+}
+FUNCTIONS = sorted(
+    name
+    for name in shelf.__all__
+    if isinstance(getattr(shelf, name), type) and issubclass(getattr(shelf, name), Function)
+)
+
+
+def lowercase(name: str) -> str:
+    """Return the name of the function that belongs to a class."""
+    spelled = "".join(f"_{letter.lower()}" if letter.isupper() else letter for letter in name).lstrip("_")
+    known = {"log_sum_exp": "logsumexp", "log1m_exp": "log1mexp", "mat_mul_bias": "matmul_bias"}
+    return known.get(spelled, spelled)
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_the_class_is_healthy(name):
+    assert name in SAMPLES, f"add sample inputs for {name} to this test"
+    assert_healthy(getattr(shelf, name), *SAMPLES[name]())
+
+
+@pytest.mark.parametrize("name", [name for name in FUNCTIONS if hasattr(shelf, lowercase(name))])
+def test_the_function_is_healthy_in_single_precision(name):
+    inputs = [
+        value.detach().float().requires_grad_(value.requires_grad)
+        if isinstance(value, torch.Tensor)
+        else value
+        for value in SAMPLES[name]()
+    ]
+    assert_healthy(getattr(shelf, lowercase(name)), *inputs)
+
+
+def test_the_specimen_has_its_three_faults():
+    report = diagnose(CustomHuber, noise(4), noise(4, seed=1))
+    assert {"mutable-state", "missing-gradient", "saved-intermediate"} <= set(report.slugs)
