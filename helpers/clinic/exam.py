@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
-from .catalogue import ENTRIES
+from .entries import ENTRIES
 from .patient import SEED, Patient
 from .report import Evidence, Finding
 from .slopes import Slope, measure, paired, real_view
@@ -115,7 +115,7 @@ class Exam:
         if self.has("dtype-loss"):
             return torch.float32
         dtypes = [slot.value.dtype for slot in self.patient.slots if slot.active] + self.output_dtypes
-        real = [{torch.complex64: torch.float32, torch.complex128: torch.float64}.get(d, d) for d in dtypes]
+        real = [torch.empty(0, dtype=d).real.dtype if d.is_complex else d for d in dtypes]
         return max(
             (d for d in real if d.is_floating_point), key=lambda d: torch.finfo(d).eps, default=torch.float64
         )
@@ -202,7 +202,7 @@ def differs(a: Tensor | None, b: Tensor | None, tolerance: float = 1e-9, floor: 
         return True
     if a.numel() == 0:
         return False
-    a, b = (t.detach() if t.is_floating_point() or t.is_complex() else t.detach().double() for t in (a, b))
+    a, b = (t.detach().to(torch.cdouble if t.is_complex() else torch.double) for t in (a, b))
     if not bool(((a == b) | (a != a) & (b != b) | (a.isfinite() & b.isfinite())).all()):
         return True
     a, b = a.nan_to_num(0, 0, 0), b.nan_to_num(0, 0, 0)

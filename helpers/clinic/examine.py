@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from .catalogue import ORDER
+from .entries import ORDER
 from .exam import Exam
 from .failures import says
 from .guard import TimeUp, surroundings_kept, time_limit

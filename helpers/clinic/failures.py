@@ -125,10 +125,8 @@ def _advice(error: BaseException, message: str) -> tuple[str, str]:
             "Write a static backward, or mark the outputs non-differentiable.",
         )
     if (
-        ("object has no attribute" in message
-        and "Backward" in message)
-        or "not enough values to unpack" in message
-    ):
+        "object has no attribute" in message and "Backward" in message
+    ) or "not enough values to unpack" in message:
         return "backward asks for something that forward never saved.", "Save it in forward or setup_context."
     if "a leaf Variable that requires grad" in message or "a view of a leaf" in message:
         return "It works in place on a leaf that requires grad.", "Work on a copy."

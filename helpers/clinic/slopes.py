@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import pairwise
 
 import torch
 from torch import Tensor
@@ -46,7 +47,7 @@ class Slope:
             return one_sided[-1] if one_sided else None
         if len(central) == 1:
             return central[0].central
-        pairs = list(zip(central, central[1:], strict=False))
+        pairs = list(pairwise(central))
         first, second = min(pairs, key=lambda pair: abs(pair[0].central - pair[1].central) + pair[1].noise)
         return second.central
 
@@ -63,7 +64,7 @@ class Slope:
         return any(
             abs(a.central - b.central)
             <= 100 * self.tolerance * max(abs(a.central), abs(b.central)) + a.noise + b.noise
-            for a, b in zip(central, central[1:], strict=False)
+            for a, b in pairwise(central)
         )
 
     @property
@@ -77,7 +78,7 @@ class Slope:
         clear = all(
             gap > 1e-2 * size + 10 * rung.noise for gap, size, rung in zip(gaps, sizes, rungs, strict=True)
         )
-        return clear and all(later > 0.5 * earlier for earlier, later in zip(gaps, gaps[1:], strict=False))
+        return clear and all(later > 0.5 * earlier for earlier, later in pairwise(gaps))
 
     @property
     def infinite(self) -> bool:

@@ -88,7 +88,7 @@ def test_wrong_use_speaks(tmp_path):
         SelfTest([SINGLE], count=0)
     broken = tmp_path / "00_x.toml"
     broken.write_text("[[question]]\ntext = 'no answers'\n")
-    with pytest.raises(ValueError, match="00_x.toml"):
+    with pytest.raises(ValueError, match=r"00_x\.toml"):
         read(broken)
 
 

@@ -141,9 +141,9 @@ def _another(value: object) -> object | None:
     if isinstance(value, int):
         return value + 1
     if isinstance(value, float):
-        return value * 0.5 + 0.25
+        return value * 1.5 if value else 1.0
     if isinstance(value, Tensor) and value.is_floating_point():
-        return value.detach() * 0.5 + 0.25
+        return value.detach() * 1.5 + 0.25
     return None
 
 

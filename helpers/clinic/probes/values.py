@@ -90,7 +90,7 @@ def compare(
         for c, s in known.items()
         if math.isfinite(analytic[c]) and (s.reliable or s.kink) and not s.supports(analytic[c], scale)
     ]
-    if not wrong:
+    if not wrong or _right_among_symmetric(values[number], gradient, analytic, known, scale):
         return False
     worst = max(wrong, key=lambda c: abs(analytic[c] - known[c].best))
     name = exam.name(number)
@@ -126,6 +126,27 @@ def compare(
         cure=mistake.cure if mistake else "",
     )
     return True
+
+
+def _right_among_symmetric(
+    value: Tensor, gradient: Tensor | None, analytic: dict[int, float], known: dict[int, Slope], scale: float
+) -> bool:
+    """Tell whether a Function of symmetric matrices is right along symmetric changes.
+
+    Such a Function (Cholesky, eigenvalues) may read one triangle and return a symmetric gradient: element by
+    element that disagrees with differences, but not for any matrix in its domain.
+    """
+    if gradient is None or value.is_complex() or value.dim() != 2 or value.shape[0] != value.shape[1]:
+        return False
+    if not torch.equal(value, value.mT) or not torch.allclose(gradient, gradient.mT, rtol=1e-6):
+        return False
+    size = value.shape[0]
+    pairs = [(c, c % size * size + c // size) for c in known]
+    return all(
+        partner in known
+        and abs(analytic[c] + analytic[partner] - known[c].best - known[partner].best) <= 1e-4 * scale
+        for c, partner in pairs
+    )
 
 
 def _reproduce(exam: Exam, number: int, place: str, step: float, moved: bool, situation: str) -> str:

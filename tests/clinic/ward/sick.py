@@ -839,7 +839,7 @@ def graph_expected_in_backward():
 
         @staticmethod
         def backward(ctx, grad_output):
-            x, y = ctx.saved_tensors
+            x, _ = ctx.saved_tensors
             inner = x.detach().sin()
             return torch.autograd.grad(inner, x, grad_output)[0]
 
