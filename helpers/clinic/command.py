@@ -88,6 +88,8 @@ def _load(target: str, inputs_name: str) -> tuple[Callable[..., object], tuple[o
         inputs = getattr(module, inputs_name)
         return found, tuple(inputs() if callable(inputs) else inputs)
     try:
+        if isinstance(found, type):
+            raise TypeError("a class is not a maker of sample inputs")
         fn, inputs = found()
     except Exception as error:
         raise _Unusable(

@@ -104,8 +104,9 @@ class Exam:
         else:
             lines += [
                 "out = fn(*inputs)",
-                f"v = [{draw.format(o='o', k='k')} for k, o in enumerate(out, {SEED}) if o.requires_grad]",
-                "out = [o for o in out if o.requires_grad]",
+                "keep = [k for k, o in enumerate(out) if o.requires_grad]",
+                "out = [out[k] for k in keep]",
+                f"v = [{draw.format(o='o', k=f'{SEED} + k')} for k, o in zip(keep, out)]",
             ]
         return "\n".join(lines)
 

@@ -19,7 +19,7 @@ from torch.utils._pytree import tree_flatten, tree_unflatten
 from helpers.functions.contract import Surrogate, declared
 
 from .guard import RandomState, modes, restore_modes
-from .state import Place, methods_of, places
+from .state import Place, methods_of, places, same
 
 # Upstream gradients start from an unusual seed: sample inputs drawn after ``manual_seed(0)`` must not equal them.
 SEED = 8191
@@ -117,6 +117,7 @@ class Patient:
         active: Sequence[int] | None = None,
         fresh: bool = True,
         arrange: Callable[[int, Tensor], Tensor] | None = None,
+        settings: Callable[[object], object] | None = None,
     ) -> Visit:
         """Call the Function on copies of ``values``.
 
@@ -125,6 +126,7 @@ class Patient:
             active: the slots that require grad.
             fresh: first put back random state and whatever state earlier calls changed.
             arrange: makes the argument from a leaf, to try other memory layouts; a copy by default.
+            settings: makes another value from each argument that is no tensor.
         """
         values = self.values if values is None else values
         active = self.active if active is None else active
@@ -139,7 +141,7 @@ class Patient:
             arguments[number] = arrange(number, leaf) if arrange else leaf.clone()
         before = modes()
         try:
-            result = self._call(arguments)
+            result = self._call(arguments, settings)
         finally:
             self.modes_changed.update(restore_modes(before))
         outputs = [leaf for leaf in tree_flatten(result)[0] if isinstance(leaf, Tensor)]
@@ -150,8 +152,10 @@ class Patient:
                 self.classes.append(owner)
         return visit
 
-    def _call(self, arguments: dict[int, Tensor]) -> object:
+    def _call(self, arguments: dict[int, Tensor], settings: Callable[[object], object] | None) -> object:
         leaves, parameters = list(self.leaves), {}
+        if settings is not None:
+            leaves = list(map(settings, leaves))
         for number, slot in enumerate(self.slots):
             if slot.parameter is None:
                 leaves[slot.leaf] = arguments[number]
@@ -175,8 +179,11 @@ class Patient:
             roots.append(type(self.module).forward)
         elif self.owner is None:
             roots.append(self.fn)
+        again = bool(self.state_by_key)
         for key, place in places(roots, self.module).items():
-            self.state_by_key.setdefault(key, place)
+            if key not in self.state_by_key:
+                place.made_by_calls = again and place.kind == "item"
+                self.state_by_key[key] = place
 
     @property
     def state(self) -> list[Place]:
@@ -187,6 +194,14 @@ class Patient:
         """Return the state that calls so far have changed, and reset it before each call from now on."""
         self.restless = [place for place in self.state if place.changed()]
         return self.restless
+
+    def outside(self) -> dict[str, object]:
+        """Return what the reachable state holds now."""
+        return {place.name: place.now() for place in self.state}
+
+    def changed_outside(self, before: dict[str, object]) -> bool:
+        """Tell whether the reachable state has changed since ``before``."""
+        return any(not same(before.get(place.name), place.now()) for place in self.state)
 
     def upstream(self, visit: Visit, seed: int = 0) -> dict[int, Tensor]:
         """Return a random upstream gradient for each differentiable output."""

@@ -47,9 +47,11 @@ class Slope:
             return one_sided[-1] if one_sided else None
         if len(central) == 1:
             return central[0].central
-        pairs = list(pairwise(central))
-        first, second = min(pairs, key=lambda pair: abs(pair[0].central - pair[1].central) + pair[1].noise)
-        return second.central
+        agreement = {
+            finer.central: abs(coarser.central - finer.central) + finer.noise
+            for coarser, finer in pairwise(central)
+        }
+        return min(agreement, key=agreement.__getitem__)
 
     @property
     def step(self) -> float:
@@ -127,10 +129,11 @@ def measure(f: Callable[[float], float | None], at: float, precision: torch.dtyp
     tolerance = TOLERANCE.get(precision, 1e-5)
     unit = torch.finfo(precision).eps if precision in TOLERANCE else 2.2e-16
     middle = f(0.0)
+    ends = [(step, f(step), f(-step)) for step in _steps(abs(at), unit)]
+    wobble = 30 * unit * max(magnitude, abs(at) * 1e-3, 1e-300) + 3 * _jitter(ends, middle)
     rungs = []
-    for step in _steps(abs(at), unit):
-        up, down = f(step), f(-step)
-        noise = 30 * unit * max(magnitude, abs(at) * 1e-3, 1e-300) / step
+    for step, up, down in ends:
+        noise = wobble / step
         rungs.append(
             Rung(
                 step,
@@ -141,6 +144,17 @@ def measure(f: Callable[[float], float | None], at: float, precision: torch.dtyp
             )
         )
     return Slope(tuple(rungs), tolerance)
+
+
+def _jitter(ends: list[tuple[float, float | None, float | None]], middle: float | None) -> float:
+    """Return how much the values themselves wobble, as those of an iterative solver do.
+
+    Second differences fall with the step, for smooth functions and for kinks; what does not fall is wobble.
+    """
+    if middle is None or len(ends) < 2:
+        return 0.0
+    bends = [abs(up - 2 * middle + down) for _, up, down in ends[-2:] if up is not None and down is not None]
+    return bends[1] if len(bends) == 2 and bends[1] > 0.3 * bends[0] else 0.0
 
 
 def _steps(at: float, unit: float) -> list[float]:

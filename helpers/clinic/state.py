@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import dis
 import inspect
 import random
 import types
@@ -35,11 +36,20 @@ class Place:
     write: Callable[[object], None] | None
     kept: object = field(default=None)
     original: object = field(default=None)
+    assigned_elsewhere: bool = False
+    made_by_calls: bool = False
 
     def keep(self) -> None:
         """Remember the value as it is now."""
         self.original = self.read()
         self.kept = frozen(self.original)
+
+    def now(self) -> object:
+        """Return the present value, frozen; ``None`` where there is none any more."""
+        try:
+            return frozen(self.read())
+        except (AttributeError, KeyError, IndexError, ValueError):
+            return None
 
     def changed(self) -> bool:
         """Tell whether the value differs from the one remembered."""
@@ -140,7 +150,7 @@ def methods_of(owner: type[Function]) -> dict[str, types.FunctionType]:
     found = {}
     for name in METHODS:
         function = code_of(getattr(owner, name, None))
-        if function is not None and not function.__module__.startswith("torch.autograd"):
+        if function is not None and not str(function.__module__).startswith("torch.autograd"):
             found[name] = function
     return found
 
@@ -176,7 +186,7 @@ def _of_root(root: object, visited: set[int], depth: int) -> Found:
     visited.add(id(root))
     if isinstance(root, type):
         for base in root.__mro__:
-            if base.__module__.startswith("torch") or base is object:
+            if str(base.__module__).startswith("torch") or base is object:
                 continue
             for name, value in list(vars(base).items()):
                 if not name.startswith("__") and not name.startswith("_backward_cls") and _is_data(value):
@@ -196,7 +206,9 @@ def _of_root(root: object, visited: set[int], depth: int) -> Found:
     for name in sorted(names & function.__globals__.keys()):
         value = function.__globals__[name]
         if _is_data(value):
-            yield (id(function.__globals__), name), _item(function.__globals__, name, name, "global")
+            place = _item(function.__globals__, name, name, "global")
+            place.assigned_elsewhere = _assigned(function.__globals__, name)
+            yield (id(function.__globals__), name), place
             yield from _inside(value, name, depth - 1)
         elif getattr(value, "__module__", None) == function.__module__:
             yield from _of_root(value, visited, depth - 1)
@@ -226,11 +238,10 @@ def _inside(value: object, label: str, depth: int) -> Found:
             if _is_data(value[key]):
                 yield (id(value), key), _item(value, key, f"{label}[{key!r}]", "item")
                 yield from _inside(value[key], f"{label}[{key!r}]", depth - 1)
-    elif isinstance(value, list):
-        for number in range(min(len(value), 20)):
-            if _is_data(value[number]):
-                yield (id(value), number), _item(value, number, f"{label}[{number}]", "item")
-    elif hasattr(value, "__dict__") and not type(value).__module__.startswith(("torch", "numpy")):
+    elif isinstance(value, list) and len(value) == 1 and _is_data(value[0]):
+        # A list of one is a box for something that changes; a longer one is a table.
+        yield (id(value), 0), _item(value, 0, f"{label}[0]", "item")
+    elif hasattr(value, "__dict__") and not str(type(value).__module__).startswith(("torch", "numpy")):
         for name, part in list(vars(value).items()):
             if _is_data(part):
                 yield (id(value), name), _attribute(value, name, f"{label}.{name}", "attribute")
@@ -248,6 +259,17 @@ def _item(owner: dict | list, key: object, label: str, kind: str) -> Place:
 def _cell(cell: types.CellType, name: str) -> Place:
     return Place(
         "closure", name, lambda: cell.cell_contents, lambda value: setattr(cell, "cell_contents", value)
+    )
+
+
+def _assigned(module: dict[str, object], name: str) -> bool:
+    """Tell whether any function of a module assigns to a global of this name."""
+    functions = [value for value in module.values() if isinstance(value, types.FunctionType)]
+    return any(
+        instruction.opname == "STORE_GLOBAL" and instruction.argval == name
+        for function in functions
+        if name in function.__code__.co_names
+        for instruction in dis.get_instructions(function)
     )
 
 

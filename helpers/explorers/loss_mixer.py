@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import cached_property
 
 import numpy as np
 import torch
@@ -18,6 +19,7 @@ WEIGHTS = [round(0.1 * step, 1) for step in range(21)]
 STOPS = ("nowhere", "before loss 1", "before loss 2")
 PLACES = 21
 REACH = 3.0
+GRID = np.linspace(-REACH * 1.15, REACH * 1.15, 27)
 ARROW = 2.4  # length, in units of the plane, of the longest single gradient at weight 1
 
 
@@ -112,6 +114,12 @@ class LossMixer(FigureExplorer):
             else math.nan
         )
 
+    @cached_property
+    def _heights(self) -> list[np.ndarray]:
+        """Each loss over the plane, for its contours."""
+        points = [[torch.tensor([x, y], dtype=torch.float64) for x in GRID] for y in GRID]
+        return [np.array([[loss(at).item() for at in row] for row in points]) for loss in self.losses]
+
     def stage(self, picture: Picture) -> None:
         plane = axes(
             picture.figure,
@@ -123,18 +131,14 @@ class LossMixer(FigureExplorer):
             ylabel="second",
         )
         plane.grid(False)
-        grid = np.linspace(-REACH * 1.15, REACH * 1.15, 27)
-        for loss, dash, word in zip(self.losses, ("-", (0, (4, 3))), "12", strict=True):
-            heights = np.array(
-                [[loss(torch.tensor([x, y], dtype=torch.float64)).item() for x in grid] for y in grid]
-            )
+        for heights, dash, word in zip(self._heights, ("-", (0, (4, 3))), "12", strict=True):
             plane.contour(
-                grid, grid, heights, levels=8, colors=[RULE.light], linewidths=1.6, linestyles=[dash]
+                GRID, GRID, heights, levels=8, colors=[RULE.light], linewidths=1.6, linestyles=[dash]
             )
             low = np.unravel_index(np.nanargmin(heights), heights.shape)
             plane.text(
-                grid[low[1]],
-                grid[low[0]],
+                GRID[low[1]],
+                GRID[low[0]],
                 f"least loss {word}",
                 ha="center",
                 va="center",

@@ -16,7 +16,7 @@ from matplotlib.text import Text
 from matplotlib.ticker import NullLocator
 from torch import Tensor
 
-from helpers.explorers.palette import BACKWARD, FORWARD, MUTED, RULE, TEXT, Ink
+from helpers.explorers.palette import BACKWARD, FORWARD, MUTED, PANEL, RULE, TEXT, Ink
 from helpers.explorers.stage import Control, FrameExplorer, Picture, axes
 from helpers.functions import log1mexp, logsumexp, safe_norm, softplus
 
@@ -26,7 +26,7 @@ DTYPES = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 EXACT, CEILING = 1e-18, 1e2  # of the drawn relative error; an error of 0 is drawn at EXACT
 NAIVE = {"color": MUTED.light, "linewidth": 4.5, "alpha": 0.6}
 SHADES = {
-    kind: {"facecolor": (RULE.light, 0.5), "edgecolor": MUTED.light, "hatch": hatch, "linewidth": 0}
+    kind: {"facecolor": PANEL.light, "edgecolor": MUTED.light, "hatch": hatch, "linewidth": 0}
     for kind, hatch in (("overflow", "////"), ("underflow", "----"))
 }
 

@@ -12,30 +12,15 @@ import torch
 from helpers.explorers import (
     DeltaExplorer,
     EpsilonExplorer,
-    GraphStepper,
     JacobianExplorer,
     LossMixer,
     MagnitudeExplorer,
     SavedTensors,
 )
 from helpers.explorers.stage import Explorer
-from helpers.functions import Softplus, huber
+from helpers.functions import Softplus
 
 FOLDER = Path("docs/images/explorers")
-
-
-def _residual_loss(x: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
-    return huber(2 * x, target).sum()
-
-
-def _steps(mode: str) -> GraphStepper:
-    x = torch.tensor(1.5, requires_grad=True)
-    target = torch.tensor(0.4, requires_grad=True)
-    stepper = GraphStepper(_residual_loss, x, target, mode=mode)
-    last = {name: len(control.options) - 1 for name, control in stepper.controls.items()}
-    first = next(iter(last))
-    stepper.positions[first] = last[first]
-    return stepper
 
 
 def _saved() -> SavedTensors:
@@ -57,9 +42,6 @@ PICTURES: dict[str, Callable[[], Explorer]] = {
     "jacobian": lambda: JacobianExplorer(
         lambda z: torch.softmax(z, 0), torch.tensor([0.5, -1.0, 2.0, 0.3], dtype=torch.float64)
     ).choose(**{"pass": 2}),
-    "graph_injection": lambda: _steps("injection"),
-    "graph_substitution": lambda: _steps("substitution"),
-    "graph_verification": lambda: _steps("verification"),
 }
 
 

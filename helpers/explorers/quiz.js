@@ -1,7 +1,5 @@
 /** The page's half of a quiz: native radio buttons and check boxes, marked and explained without the kernel. */
 
-let quizzes = 0;
-
 /** An element whose text sets `code` between backticks as code. */
 function text(tag, className, words) {
   const made = document.createElement(tag);
@@ -58,7 +56,7 @@ function ask(question, number, id, chosen, test, answered) {
       if (!question.multiple && !test) {
         if (taken && answer.why) verdict.append(text("p", "", answer.why));
       } else if (taken || answer.right) {
-        const mark = answer.right ? (taken ? "✓" : "○ also right:") : "✗";
+        const mark = answer.right ? (taken ? "✓" : "○ right:") : "✗";
         verdict.append(text("p", "", `${mark} ${answer.text}${answer.why ? `: ${answer.why}` : ""}`));
       }
     });
@@ -92,7 +90,8 @@ function ask(question, number, id, chosen, test, answered) {
 }
 
 function render({ model, el }) {
-  const id = `cg-quiz-${++quizzes}`;
+  // Each view runs its own copy of this module, so a counter would give all of them the same number.
+  const id = `cg-${Math.random().toString(36).slice(2)}`;
   const questions = model.get("questions");
   const test = model.get("test");
   const root = document.createElement("div");

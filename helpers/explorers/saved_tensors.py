@@ -198,6 +198,7 @@ class SavedTensors(FrameExplorer):
         )
         more = f" (and {len(note) - MOST_ROWS} more tensors)" if len(note) > MOST_ROWS else ""
         said = f"{moment}: {total:,} bytes kept{more}, {alone:,} of them for backward alone"
+        said = said if total else f"{moment}: nothing is kept"
         return [self._panel.text(4, 24, said, weight="bold", fontsize=14), *made]
 
     def move(self, picture: Picture) -> None:

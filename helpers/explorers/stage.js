@@ -1,7 +1,5 @@
 /** The page's half of an explorer: labelled controls, a picture, and the sentence that goes with it. */
 
-let explorers = 0;
-
 function element(tag, properties = {}, ...children) {
   const made = document.createElement(tag);
   for (const [name, value] of Object.entries(properties)) {
@@ -91,7 +89,8 @@ function player(interval, last, position, choose) {
 }
 
 function render({ model, el }) {
-  const id = `cg-${++explorers}`;
+  // Each view runs its own copy of this module, so a counter would give all of them the same number.
+  const id = `cg-${Math.random().toString(36).slice(2)}`;
   const controls = model.get("controls");
   const [frames, parts] = [model.get("frames"), model.get("parts")];
   const [width, height] = model.get("size");

@@ -13,7 +13,7 @@ def sick():
 
         @staticmethod
         def backward(ctx, grad_output):
-            x, scale = ctx.saved_tensors
+            _, scale = ctx.saved_tensors
             return scale * grad_output, None
 
     return Scale.apply, (

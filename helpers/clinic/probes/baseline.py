@@ -22,7 +22,7 @@ def style(exam: Exam) -> None:
     for owner in patient.classes:
         for name in ("forward", "backward", "setup_context", "vjp"):
             raw = inspect.getattr_static(owner, name, None)
-            if inspect.isfunction(raw) and not raw.__module__.startswith("torch."):
+            if inspect.isfunction(raw) and not str(raw.__module__).startswith("torch."):
                 exam.report(
                     "legacy-style",
                     f"{owner.__name__}.{name} is not a static method",
@@ -113,7 +113,7 @@ def _finite(exam: Exam, visit: Visit) -> None:
     given = [slot.value for slot in exam.patient.slots]
     if not all(bool(value.isfinite().all()) for value in given if value.layout == torch.strided):
         return
-    for number, output in enumerate(visit.outputs):
+    for output in visit.outputs:
         if (output.is_floating_point() or output.is_complex()) and output.layout == torch.strided:
             bad = ~output.detach().isfinite()
             if bool(bad.any()):

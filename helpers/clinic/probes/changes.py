@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+
 from torch import Tensor
 
 from ..exam import Exam
@@ -29,6 +31,12 @@ def another_call_between(exam: Exam) -> None:
             break
         except Exception:
             continue
+    # Once more, with other settings and of another shape: both may be refused, which is no fault.
+    with contextlib.suppress(Exception):
+        patient.visit(moved, fresh=False, settings=_other_setting)
+    with contextlib.suppress(Exception):
+        shorter = [value[:1] if value.dim() else value for value in moved]
+        patient.visit(shorter, fresh=False, settings=_other_setting)
     reproduce = (
         f"{exam.opening()}\nalone = torch.autograd.grad(out, {exam.reference(patient.active[0])}, v, retain_graph=True)\n"
         "fn(*[i * 1.5 + 0.1 if torch.is_tensor(i) and i.is_floating_point() else i for i in inputs])"
@@ -65,6 +73,11 @@ def another_call_between(exam: Exam) -> None:
     patient.refresh()
     for place in patient.state:
         place.restore()
+
+
+def _other_setting(value: object) -> object:
+    """Return another value for a number among the arguments."""
+    return value * 0.5 + 0.1 if isinstance(value, float) else value
 
 
 def _second_call_wrong(
@@ -128,11 +141,14 @@ def settings_changed_between(exam: Exam) -> None:
 def _may_be_changed(place: Place) -> bool:
     """Tell settings from constants: names in capitals are constants, and so is what a closure was made with."""
     if place.kind == "item":
-        return True
-    if place.kind not in ("class attribute", "global", "attribute"):
-        return False
-    last = place.name.split(".")[-1]
-    return not last.isupper()
+        # What calls put into a container is a cache, and a tensor of many numbers is a table.
+        table = isinstance(place.original, Tensor) and place.original.numel() > 1
+        return not place.made_by_calls and not table
+    if place.kind == "global":
+        return not isinstance(place.original, Tensor) and (
+            not place.name.isupper() or place.assigned_elsewhere
+        )
+    return place.kind in ("class attribute", "attribute") and not place.name.split(".")[-1].isupper()
 
 
 def _another(value: object) -> object | None:

@@ -60,7 +60,7 @@ def held(value: object, path: str, depth: int = DEPTH) -> Iterator[tuple[str, Te
     elif isinstance(value, list | tuple | set | frozenset):
         for number, item in enumerate(value):
             yield from held(item, f"{path}[{number}]", depth - 1)
-    elif dataclasses.is_dataclass(value) or type(value).__module__.split(".")[0] not in (
+    elif dataclasses.is_dataclass(value) or str(type(value).__module__).split(".")[0] not in (
         "torch",
         "numpy",
         "builtins",

@@ -7,7 +7,7 @@ from torch import Tensor
 
 from ..exam import Exam, differs
 from ..failures import report_failure
-from ..patient import Visit
+from ..patient import Patient, Visit
 from .ctx import held
 
 
@@ -16,7 +16,7 @@ def same_value(exam: Exam) -> None:
     patient = exam.patient
     first, second = patient.visit(), patient.visit()
     pairs = zip(first.outputs, second.outputs, strict=False)
-    for number, (a, b) in enumerate(pairs):
+    for a, b in pairs:
         if a.shape != b.shape or (a.is_floating_point() and exam.differs(a.detach(), b.detach(), 1e-9)):
             exam.report(
                 "nondeterministic",
@@ -27,12 +27,8 @@ def same_value(exam: Exam) -> None:
                 where=patient.where("forward"),
             )
             return
-    upstream = patient.upstream(first)
     try:
-        patient.rng.restore()
-        one = patient.gradients(first, upstream)
-        patient.rng.restore()
-        two = patient.gradients(second, upstream)
+        one, two = (_from_one_random_state(patient) for _ in range(2))
     except Exception:
         return
     for number in one:
@@ -48,14 +44,24 @@ def same_value(exam: Exam) -> None:
             return
 
 
+def _from_one_random_state(patient: Patient) -> dict[int, Tensor | None]:
+    visit = patient.visit()
+    patient.rng.restore()
+    return patient.gradients(visit, patient.upstream(visit))
+
+
 def random_numbers_in_backward(exam: Exam) -> None:
     """Another random state at the time of backward must not change the gradient."""
     patient = exam.patient
-    gradients = []
+    gradients, states = [], []
     for seed in (11, 12):
         visit = patient.visit()
         patient.rng.seed(seed)
         gradients.append(patient.gradients(visit, patient.upstream(visit)))
+        patient.visit(fresh=False)
+        states.append(torch.get_rng_state())
+    if torch.equal(*states):
+        patient.modes_changed.add("torch.manual_seed")
     for number in gradients[0]:
         if exam.differs(gradients[0][number], gradients[1][number]):
             exam.report(
@@ -79,6 +85,7 @@ def again(exam: Exam) -> None:
     """A second backward under retain_graph gives the same, and nothing that was saved has changed."""
     patient = exam.patient
     visit = patient.visit()
+    before_call = patient.outside()
     upstream = patient.upstream(visit)
     handed = {number: tensor.clone() for number, tensor in upstream.items()}
     before = _saved(visit)
@@ -112,8 +119,9 @@ def again(exam: Exam) -> None:
         if exam.differs(first[number], second[number]) and not exam.has("nondeterministic", "mutable-state"):
             if exam.has("inplace-saved"):
                 return
+            # What backward changed is either kept with this call, or outside of it.
             exam.report(
-                "inplace-saved",
+                "mutable-state" if patient.changed_outside(before_call) else "inplace-saved",
                 f"a second backward gives another gradient of {exam.name(number)}",
                 [("first backward", first[number]), ("second backward", second[number])],
                 reproduce,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import pairwise
 
 import torch
 from torch import Tensor
@@ -65,7 +66,7 @@ def _points(exam: Exam) -> Iterator[tuple[str, list[Tensor]]]:
         yield f"where {exam.name(number)} is zero", _with(values, {number: torch.zeros_like(values[number])})
     if len(active) > 1:
         yield "where every input is zero", _with(values, {n: torch.zeros_like(values[n]) for n in active})
-    for first, second in zip(active, active[1:], strict=False):
+    for first, second in pairwise(active):
         if values[first].shape == values[second].shape:
             word = f"where {exam.name(first)} equals {exam.name(second)}"
             yield word, _with(values, {second: values[first].clone()})

@@ -163,9 +163,10 @@ def _reproduce(exam: Exam, number: int, place: str, step: float, moved: bool, si
     difference = (
         f"(({exam.replaced(number, 'up')} - {exam.replaced(number, 'down')}) * v).sum() / (2 * h)"
         if exam.outputs == 1
-        else f"sum(((a - b) * w).sum() for a, b, w in zip({exam.replaced(number, 'up')}, "
-        f"{exam.replaced(number, 'down')}, v)) / (2 * h)"
+        else "sum(((up[k] - down[k]) * w).sum() for k, w in zip(keep, v)) / (2 * h)"
     )
+    if exam.outputs > 1:
+        target += f"\nup, down = {exam.replaced(number, 'up')}, {exam.replaced(number, 'down')}"
     return (
         f"{exam.opening()}\n(g,) = torch.autograd.grad(out, [{reference}], v, allow_unused=True)\n"
         f"h, up, down = {step_text}, {reference}.detach().clone(), {reference}.detach().clone()\n"

@@ -1038,3 +1038,248 @@ def keyword_partial():
     import functools
 
     return functools.partial(torch.nn.functional.gelu, approximate="tanh"), (noise(4),)
+
+
+@healthy()
+def iterative_solver():
+    class Root(Function):
+        @staticmethod
+        def forward(ctx, a):
+            x = torch.ones_like(a)
+            for _ in range(100):
+                step = (x**3 + x - a) / (3 * x * x + 1)
+                x = x - step
+                if step.abs().max() < 1e-7:
+                    break
+            ctx.save_for_backward(x)
+            return x
+
+        @staticmethod
+        def backward(ctx, grad_output):
+            (x,) = ctx.saved_tensors
+            return grad_output / (3 * x * x + 1)
+
+    return Root.apply, (noise(4),)
+
+
+@healthy()
+def fast_oscillation():
+    class Wave(Function):
+        @staticmethod
+        def forward(ctx, x):
+            ctx.save_for_backward(x)
+            return (200 * x).sin()
+
+        @staticmethod
+        def backward(ctx, grad_output):
+            (x,) = ctx.saved_tensors
+            return 200 * (200 * x).cos() * grad_output
+
+    return Wave.apply, (noise(4),)
+
+
+@healthy()
+def large_values():
+    class Huge(Function):
+        @staticmethod
+        def forward(ctx, x):
+            ctx.save_for_backward(x)
+            return 1e8 + x * x
+
+        @staticmethod
+        def backward(ctx, grad_output):
+            (x,) = ctx.saved_tensors
+            return 2 * x * grad_output
+
+    return Huge.apply, (noise(4),)
+
+
+@healthy()
+def cast_to_another_dtype():
+    class ToSingle(Function):
+        @staticmethod
+        def forward(ctx, x):
+            ctx.dtype = x.dtype
+            return x.float()
+
+        @staticmethod
+        def backward(ctx, grad_output):
+            return grad_output.to(ctx.dtype)
+
+    return ToSingle.apply, (noise(4),)
+
+
+@healthy()
+def only_an_integer_output():
+    class Rank(Function):
+        @staticmethod
+        def forward(ctx, x):
+            return x.argsort()
+
+        @staticmethod
+        def backward(ctx, grad_output):
+            return None
+
+    return Rank.apply, (noise(4),)
+
+
+@healthy()
+def input_that_does_not_matter():
+    class First(Function):
+        @staticmethod
+        def forward(ctx, x, unused):
+            return x * 2
+
+        @staticmethod
+        def backward(ctx, grad_output):
+            return grad_output * 2, None
+
+    return First.apply, (noise(3), noise(3, seed=1))
+
+
+@healthy()
+def step_with_zero_gradient():
+    class Step(Function):
+        @staticmethod
+        def forward(ctx, x):
+            return (x > 0).to(x.dtype)
+
+        @staticmethod
+        def backward(ctx, grad_output):
+            return torch.zeros_like(grad_output)
+
+    return Step.apply, (noise(4),)
+
+
+@healthy()
+def empty_input():
+    class Square(Function):
+        @staticmethod
+        def forward(ctx, x):
+            ctx.save_for_backward(x)
+            return x * x
+
+        @staticmethod
+        def backward(ctx, grad_output):
+            (x,) = ctx.saved_tensors
+            return 2 * x * grad_output
+
+    return Square.apply, (torch.zeros(0, 3, dtype=torch.double, requires_grad=True),)
+
+
+@healthy()
+def scalar_input():
+    fn, _ = empty_input()
+    return fn, (torch.tensor(1.3, dtype=torch.double, requires_grad=True),)
+
+
+@healthy()
+def views_of_the_input_returned():
+    class Halves(Function):
+        @staticmethod
+        def forward(ctx, x):
+            return x[:2].clone(), x[2:].clone()
+
+        @staticmethod
+        def backward(ctx, first, second):
+            return torch.cat([first, second])
+
+    return Halves.apply, (noise(4),)
+
+
+@healthy()
+def matrix_function_of_symmetric_matrices():
+    matrix = noise(3, 3).detach()
+    return torch.linalg.cholesky, ((matrix @ matrix.mT + 3 * torch.eye(3)).requires_grad_(),)
+
+
+@healthy()
+def coefficients_in_a_closure():
+    coefficients = [1.0, -2.0, 0.5]
+
+    class Polynomial(Function):
+        @staticmethod
+        def forward(ctx, x):
+            ctx.save_for_backward(x)
+            return sum(c * x**k for k, c in enumerate(coefficients))
+
+        @staticmethod
+        def backward(ctx, grad_output):
+            (x,) = ctx.saved_tensors
+            return grad_output * sum(k * c * x ** (k - 1) for k, c in enumerate(coefficients) if k)
+
+    return Polynomial.apply, (noise(4),)
+
+
+@healthy()
+def cache_of_constants_by_shape():
+    cache: dict[int, torch.Tensor] = {}
+
+    class Window(Function):
+        @staticmethod
+        def forward(ctx, x):
+            if len(x) not in cache:
+                cache[len(x)] = torch.hann_window(len(x), dtype=x.dtype) + 1
+            ctx.length = len(x)
+            return x * cache[len(x)]
+
+        @staticmethod
+        def backward(ctx, grad_output):
+            return grad_output * cache[ctx.length]
+
+    return Window.apply, (noise(5),)
+
+
+@healthy()
+def saved_only_when_needed():
+    class Multiply(Function):
+        @staticmethod
+        def forward(ctx, a, b):
+            needs_a, needs_b = ctx.needs_input_grad
+            ctx.save_for_backward(b if needs_a else None, a if needs_b else None)
+            return a * b
+
+        @staticmethod
+        def backward(ctx, grad_output):
+            b, a = ctx.saved_tensors
+            return None if b is None else grad_output * b, None if a is None else grad_output * a
+
+    return Multiply.apply, (noise(3), noise(3, seed=1))
+
+
+@healthy()
+def function_that_calls_another():
+    inner, _ = scalar_input()
+
+    class Outer(Function):
+        @staticmethod
+        def forward(ctx, x):
+            ctx.save_for_backward(x)
+            return (x * x).exp()
+
+        @staticmethod
+        def backward(ctx, grad_output):
+            (x,) = ctx.saved_tensors
+            return grad_output * 2 * x * inner(x).exp()
+
+    return Outer.apply, (noise(3),)
+
+
+@healthy()
+def dropout_from_a_seed_with_a_generator():
+    class Dropout(Function):
+        @staticmethod
+        def forward(ctx, x, p, seed):
+            ctx.p, ctx.seed = p, seed
+            return x * Dropout.mask(x, p, seed)
+
+        @staticmethod
+        def mask(x, p, seed):
+            generator = torch.Generator().manual_seed(seed)
+            return (torch.rand(x.shape, generator=generator, dtype=x.dtype) > p) / (1 - p)
+
+        @staticmethod
+        def backward(ctx, grad_output):
+            return grad_output * Dropout.mask(grad_output, ctx.p, ctx.seed), None, None
+
+    return Dropout.apply, (noise(8), 0.5, 3)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import time
+import warnings
 from dataclasses import dataclass
 
 import numpy as np
@@ -61,6 +62,11 @@ def factor_of_the_output_missing():
 @sick("wrong-gradient")
 def product_rule_term_dropped():
     return elementwise(lambda x: x * x.sigmoid(), lambda g, x, y: g * x.sigmoid()), (noise(4),)
+
+
+@sick("wrong-gradient")
+def extra_term_forgotten():
+    return elementwise(lambda x: x**2 + 3 * x, lambda g, x, y: 2 * x * g), (noise(4),)
 
 
 @sick("wrong-gradient")
@@ -888,7 +894,9 @@ def instance_called():
         def backward(ctx, grad_output):
             return 2 * grad_output
 
-    return Double(), (noise(3),)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return Double(), (noise(3),)
 
 
 @sick("unhandled-none")
@@ -979,3 +987,266 @@ def recursion_without_end():
 @sick("raises")
 def returns_text():
     return elementwise(lambda x: 2 * x, lambda g, x, y: "2 * g"), (noise(3),)
+
+
+# --- further variants of the same kinds -----------------------------------------------------------------------
+
+
+@sick("inplace-input")
+def returns_its_overwritten_input_unmarked():
+    class Relu(Function):
+        @staticmethod
+        def forward(ctx, x):
+            x.clamp_(min=0)
+            ctx.save_for_backward(x > 0)
+            return x
+
+        @staticmethod
+        def backward(ctx, grad_output):
+            (mask,) = ctx.saved_tensors
+            return grad_output * mask
+
+    return Relu.apply, (noise(4),)
+
+
+@sick("missing-gradient", "wrong-gradient")
+def gradient_handed_to_the_wrong_input():
+    class Scale(Function):
+        @staticmethod
+        def forward(ctx, x, y):
+            ctx.save_for_backward(y)
+            return x * y
+
+        @staticmethod
+        def backward(ctx, grad_output):
+            (y,) = ctx.saved_tensors
+            return None, grad_output * y
+
+    return Scale.apply, (noise(3), noise(3, seed=1))
+
+
+@sick("mutable-state")
+def counts_its_backwards():
+    class Decay(Function):
+        calls = 0
+
+        @staticmethod
+        def forward(ctx, x):
+            return 2 * x
+
+        @staticmethod
+        def backward(ctx, grad_output):
+            Decay.calls += 1
+            return 2 * grad_output / Decay.calls
+
+    return Decay.apply, (noise(3),)
+
+
+@sick("mutable-state")
+def argument_stored_on_the_class():
+    class Power(Function):
+        exponent = None
+
+        @staticmethod
+        def forward(ctx, x, exponent):
+            Power.exponent = exponent
+            ctx.save_for_backward(x)
+            return x**exponent
+
+        @staticmethod
+        def backward(ctx, grad_output):
+            (x,) = ctx.saved_tensors
+            return Power.exponent * x ** (Power.exponent - 1) * grad_output, None
+
+    return Power.apply, (noise(3).detach().abs().requires_grad_(), 2.5)
+
+
+@sick("mutable-state")
+def shape_stored_on_the_class():
+    class Mean(Function):
+        shape = None
+
+        @staticmethod
+        def forward(ctx, x):
+            Mean.shape = x.shape
+            return x.mean()
+
+        @staticmethod
+        def backward(ctx, grad_output):
+            return grad_output.expand(Mean.shape) / Mean.shape.numel()
+
+    return Mean.apply, (noise(4),)
+
+
+@sick("mutable-state")
+def box_in_a_closure():
+    scale = [2.0]
+
+    class Scale(Function):
+        @staticmethod
+        def forward(ctx, x):
+            return scale[0] * x
+
+        @staticmethod
+        def backward(ctx, grad_output):
+            return scale[0] * grad_output
+
+    return Scale.apply, (noise(3),)
+
+
+@sick("mutable-state")
+def attribute_of_a_module_handed_over():
+    class Gain(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.gain = 2.0
+
+        def forward(self, x):
+            layer = self
+
+            class Scale(Function):
+                @staticmethod
+                def forward(ctx, x):
+                    return layer.gain * x
+
+                @staticmethod
+                def backward(ctx, grad_output):
+                    return layer.gain * grad_output
+
+            return Scale.apply(x)
+
+    return Gain(), (noise(3),)
+
+
+@sick("mutable-state")
+def sets_the_seed():
+    class Noisy(Function):
+        @staticmethod
+        def forward(ctx, x):
+            torch.manual_seed(0)
+            return x + torch.rand(x.shape, dtype=x.dtype)
+
+        @staticmethod
+        def backward(ctx, grad_output):
+            return grad_output
+
+    return Noisy.apply, (noise(3),)
+
+
+@sick("mutable-state")
+def workspace_shared_by_all_calls():
+    workspace = torch.zeros(3, dtype=torch.double)
+
+    class Square(Function):
+        @staticmethod
+        def forward(ctx, x):
+            workspace.copy_(x)
+            return x * x
+
+        @staticmethod
+        def backward(ctx, grad_output):
+            return 2 * workspace * grad_output
+
+    return Square.apply, (noise(3),)
+
+
+@sick("inplace-saved", "tensor-on-ctx")
+def overwrites_what_hangs_on_ctx():
+    class Square(Function):
+        @staticmethod
+        def forward(ctx, x):
+            ctx.double = 2 * x
+            return x * x
+
+        @staticmethod
+        def backward(ctx, grad_output):
+            return ctx.double.mul_(grad_output)
+
+    return Square.apply, (noise(3),)
+
+
+@sick("assumes-contiguous")
+def numpy_reads_raw_memory():
+    class Double(Function):
+        @staticmethod
+        def forward(ctx, x):
+            return x * 2
+
+        @staticmethod
+        @torch.autograd.function.once_differentiable
+        def backward(ctx, grad_output):
+            memory = torch.empty(0, dtype=grad_output.dtype).set_(grad_output.untyped_storage())
+            start = grad_output.storage_offset()
+            return 2 * memory[start : start + grad_output.numel()].clone().reshape(grad_output.shape)
+
+    return Double.apply, (noise(2, 3),)
+
+
+@sick("nan-gradient")
+def power_at_zero():
+    return elementwise(lambda x: x.abs() ** 1.5, lambda g, x, y: g * 1.5 * y / x), (noise(3),)
+
+
+@sick("nan-gradient")
+def sigmoid_overflow_in_single_precision():
+    fn = elementwise(torch.sigmoid, lambda g, x, y: g * (-x).exp() / (1 + (-x).exp()) ** 2)
+    return fn, (torch.tensor([-2.0, 0.5]).requires_grad_(),)
+
+
+@sick("unhandled-none")
+def none_in_the_first_of_two_outputs():
+    class Split(Function):
+        @staticmethod
+        def forward(x):
+            return x * 2, x * 3
+
+        @staticmethod
+        def setup_context(ctx, inputs, output):
+            ctx.set_materialize_grads(False)
+
+        @staticmethod
+        def backward(ctx, first, second):
+            return 2 * first.clone() + (0 if second is None else 3 * second)
+
+    return Split.apply, (noise(3),)
+
+
+@sick("wrong-gradient")
+def wrong_only_for_negative_numbers():
+    return elementwise(lambda x: torch.where(x > 0, x, 0.1 * x), lambda g, x, y: g.clone()), (noise(6),)
+
+
+@sick("wrong-gradient")
+def epsilon_forgotten():
+    return elementwise(lambda x: x / (x * x + 0.1).sqrt(), lambda g, x, y: g * 0.1 / (x * x) ** 1.5), (
+        noise(4),
+    )
+
+
+@sick("raises")
+def fails_when_an_input_is_frozen():
+    class Multiply(Function):
+        @staticmethod
+        def forward(ctx, a, b):
+            needs_a, needs_b = ctx.needs_input_grad
+            ctx.save_for_backward(*([b] if needs_a else []), *([a] if needs_b else []))
+            return a * b
+
+        @staticmethod
+        def backward(ctx, grad_output):
+            b, a = ctx.saved_tensors
+            return grad_output * b, grad_output * a
+
+    return Multiply.apply, (noise(3), noise(3, seed=1))
+
+
+@sick("dtype-loss")
+def half_precision_gradient():
+    fn = elementwise(torch.sin, lambda g, x, y: (g * x.cos()).half())
+    return fn, (torch.tensor([0.5, 1.0]).requires_grad_(),)
+
+
+@sick("ignores-upstream")
+def plain_function_around_a_sick_one():
+    fn = elementwise(torch.exp, lambda g, x, y: y.clone())
+    return (lambda x: fn(x)), (noise(3),)

@@ -1,0 +1,13 @@
+# hint: not-marked-dirty
+# story: Forgets to declare the change.
+class ScaleInPlace(torch.autograd.Function):
+    """x *= factor, declared."""
+
+    @staticmethod
+    def forward(ctx, x: Tensor, factor: float) -> Tensor:
+        ctx.factor = factor
+        return x.mul_(factor)
+
+    @staticmethod
+    def backward(ctx, grad_output: Tensor) -> tuple[Tensor, None]:
+        return ctx.factor * grad_output, None

@@ -1,0 +1,14 @@
+# hint: wrong-count
+# story: Returns one value for two arguments.
+class ScaleInPlace(torch.autograd.Function):
+    """x *= factor, declared."""
+
+    @staticmethod
+    def forward(ctx, x: Tensor, factor: float) -> Tensor:
+        ctx.mark_dirty(x)
+        ctx.factor = factor
+        return x.mul_(factor)
+
+    @staticmethod
+    def backward(ctx, grad_output: Tensor) -> tuple[Tensor, None]:
+        return ctx.factor * grad_output

@@ -1,0 +1,21 @@
+class MatMulBias(torch.autograd.Function):
+    """A linear layer: x @ weight.T + bias."""
+
+    @staticmethod
+    def forward(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+        return x @ weight.T + bias
+
+    @staticmethod
+    def setup_context(ctx, inputs: tuple[Tensor, Tensor, Tensor], output: Tensor) -> None:
+        x, weight, _ = inputs
+        ctx.save_for_backward(x, weight)
+
+    @staticmethod
+    def backward(ctx, grad_output: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        x, weight = ctx.saved_tensors
+        nx, nw, nb = ctx.needs_input_grad
+        return (
+            grad_output @ weight if nx else None,
+            grad_output.T @ x if nw else None,
+            grad_output.sum(0) if nb else None,
+        )

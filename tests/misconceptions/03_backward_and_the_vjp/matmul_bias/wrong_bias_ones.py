@@ -1,0 +1,18 @@
+# hint: ones-for-bias
+# story: Counts the rows.
+class MatMulBias(torch.autograd.Function):
+    """A linear layer: x @ weight.T + bias."""
+
+    @staticmethod
+    def forward(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+        return x @ weight.T + bias
+
+    @staticmethod
+    def setup_context(ctx, inputs: tuple[Tensor, Tensor, Tensor], output: Tensor) -> None:
+        x, weight, _ = inputs
+        ctx.save_for_backward(x, weight)
+
+    @staticmethod
+    def backward(ctx, grad_output: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        x, weight = ctx.saved_tensors
+        return grad_output @ weight, grad_output.T @ x, torch.ones_like(grad_output).sum(0)

@@ -1,0 +1,18 @@
+# hint: wrong-dimension
+# story: Normalises the columns.
+class Softmax(torch.autograd.Function):
+    """Softmax of each row."""
+
+    @staticmethod
+    def forward(x: Tensor) -> Tensor:
+        e = (x - x.amax(0, keepdim=True)).exp()
+        return e / e.sum(0, keepdim=True)
+
+    @staticmethod
+    def setup_context(ctx, inputs: tuple[Tensor], output: Tensor) -> None:
+        ctx.save_for_backward(output)
+
+    @staticmethod
+    def backward(ctx, grad_output: Tensor) -> Tensor:
+        (y,) = ctx.saved_tensors
+        return y * (grad_output - (grad_output * y).sum(1, keepdim=True))
