@@ -12,6 +12,9 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 import torch
+
+# ``torch.autograd.grad`` imports this when it first meets grad_outputs: a second that is not the patient's.
+import torch.fx.experimental.symbolic_shapes
 from torch import Tensor
 from torch.autograd import Function
 from torch.utils._pytree import tree_flatten, tree_unflatten

@@ -84,6 +84,7 @@ class LossMixer(FigureExplorer):
             for loss in self.losses
             for at in self._line
         )
+        self._known: tuple = ({}, ())  # a state and its gradients: the picture asks for them many times
         self._scale = ARROW / largest if largest > 0 and math.isfinite(largest) else 1.0
 
     @property
@@ -94,6 +95,11 @@ class LossMixer(FigureExplorer):
     @property
     def gradients(self) -> tuple[Tensor, Tensor, Tensor]:
         """What arrives at the trunk from loss 1, from loss 2, and from the weighted sum."""
+        if self._known[0] != self.positions:
+            self._known = (dict(self.positions), self._gradients())
+        return self._known[1]
+
+    def _gradients(self) -> tuple[Tensor, Tensor, Tensor]:
         shared = self.shared.requires_grad_()
         terms = []
         for number, (loss, weight) in enumerate(

@@ -228,14 +228,12 @@ def _inner(svg: str) -> str:
     # A reference finds the first element with its id on the page: `stage.js` makes each id its view's own.
     body = re.sub(r'(\bid="|url\(#|href="#)', r"\1cg-id-", body)
     body = re.sub(r' transform="rotate\(-0 [^"]*"', "", body)
-    body = re.sub(r"(?<=>)\s+(?=<)", "", body)
-    body = re.sub(r"<[^>]*>", lambda tag: _shorten(tag[0]), body).strip()
+    body = re.sub(r"[ \n]+", " ", body).replace("> <", "><").strip()
+    # Numbers inside tags, never those in the text between them; a tenth of a pixel is enough.
+    body = re.sub(
+        r"\d+\.\d{2,}(?=[^<>]*>)", lambda number: f"{float(number[0]):.1f}".removesuffix(".0"), body
+    )
     return palette.css_colours(body)
-
-
-def _shorten(tag: str) -> str:
-    tag = re.sub(r"\s+", " ", tag)
-    return re.sub(r"\d+\.\d{2,}", lambda number: f"{float(number[0]):.1f}".removesuffix(".0"), tag)
 
 
 def axes(

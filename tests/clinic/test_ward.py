@@ -28,8 +28,20 @@ def test_the_sick_are_named(case):
     for finding in report.findings:
         assert finding.evidence.numbers
         compile(finding.evidence.reproduce, "reproduce", "exec")
+
+
+@pytest.mark.parametrize("case", named(sick.CASES[::15]))
+def test_the_pytest_helper_fails_for_the_sick_unless_allowed(case):
+    fn, inputs = case.make()
     with pytest.raises(AssertionError, match=case.expected[0]):
         assert_healthy(fn, *inputs)
+    slugs = diagnose(fn, *inputs).slugs
+    assert assert_healthy(fn, *inputs, allow=slugs).slugs == slugs
+
+
+def test_the_pytest_helper_fails_when_nothing_could_be_examined():
+    with pytest.raises(AssertionError, match="could not be examined"):
+        assert_healthy(lambda a: a, 3)
 
 
 @pytest.mark.parametrize("case", named(healthy.CASES))

@@ -1,0 +1,434 @@
+"""Bridges to code that autograd cannot see: NumPy, SciPy, fixed points, simulators.
+
+Backward leaves torch here, so a second derivative would be silently missing; every class is ``once_differentiable``
+and refuses it with an error. None works under ``vmap`` or ``torch.compile``: outside code does not know them.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import scipy.interpolate
+import scipy.sparse
+import scipy.sparse.linalg
+import torch
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+from helpers.functions import arguments
+from helpers.functions.contract import Support
+
+FLOATS = (torch.float32, torch.float64)
+
+NumpyForward = Callable[..., np.ndarray]
+NumpyVJP = Callable[..., np.ndarray | Sequence[np.ndarray | None]]
+
+
+def _array(x: Tensor) -> np.ndarray:
+    return x.detach().cpu().numpy()
+
+
+def _tensor(value: object, like: Tensor, shape: Sequence[int], what: str) -> Tensor:
+    """A result of outside code as a tensor of ``like``'s dtype and device.
+
+    Raises:
+        TypeError: it is not an array of numbers.
+        ValueError: it has another shape.
+    """
+    found = np.asarray(value)
+    if found.dtype.kind not in "fiub":
+        raise TypeError(f"{what} is {type(value).__name__}, not an array of real numbers.")
+    if found.shape != tuple(shape):
+        raise ValueError(f"{what} has shape {found.shape}; it must be {tuple(shape)}.")
+    return torch.as_tensor(found, dtype=like.dtype, device=like.device)
+
+
+def numpy_function(forward: NumpyForward, vjp: NumpyVJP) -> Callable[..., Tensor]:
+    """Make a differentiable function of a pair of NumPy functions.
+
+    Args:
+        forward: ``forward(*arrays) -> array``.
+        vjp: ``vjp(grad_output, output, *arrays)`` returns the gradient for each array: one array for a single input,
+            else a sequence with one entry per input, ``None`` where there is none.
+
+    Returns:
+        A function of floating tensors of one dtype and device. Its result has that dtype and device; gradients
+        reach every input. Differentiable once.
+
+    Raises (when the returned function is used):
+        TypeError: an input is no floating tensor, or ``forward`` or ``vjp`` returns no numbers.
+        ValueError: ``vjp`` returns too many or too few gradients, or one of the wrong shape.
+
+    >>> sine = numpy_function(np.sin, lambda g, y, x: g * np.cos(x))
+    >>> x = torch.tensor([0.0, 1.0], requires_grad=True)
+    >>> sine(x).sum().backward()
+    >>> x.grad
+    tensor([1.0000, 0.5403])
+    """
+
+    class NumpyFunction(torch.autograd.Function):
+        support = Support(False, False, False, False, FLOATS, "inputs, output")
+
+        @staticmethod
+        def forward(*inputs: Tensor) -> Tensor:
+            value = forward(*map(_array, inputs))
+            return _tensor(value, inputs[0], np.shape(value), "the result of forward")
+
+        @staticmethod
+        def setup_context(ctx, inputs: tuple[Tensor, ...], output: Tensor) -> None:
+            ctx.save_for_backward(output, *inputs)
+
+        @staticmethod
+        @once_differentiable
+        def backward(ctx, grad_output: Tensor) -> tuple[Tensor | None, ...]:
+            output, *inputs = ctx.saved_tensors
+            grads = vjp(_array(grad_output), _array(output), *map(_array, inputs))
+            if len(inputs) == 1 and not isinstance(grads, tuple | list):
+                grads = (grads,)
+            if not isinstance(grads, tuple | list) or len(grads) != len(inputs):
+                count = len(grads) if isinstance(grads, tuple | list) else 1
+                raise ValueError(
+                    f"vjp returned {count} gradients for {len(inputs)} inputs; return one for each, None where there is none."
+                )
+            return tuple(
+                None if grad is None else _tensor(grad, x, x.shape, f"gradient {place} of vjp")
+                for place, (grad, x) in enumerate(zip(grads, inputs, strict=True))
+            )
+
+    def function(*inputs: Tensor) -> Tensor:
+        arguments.same_kind(**{f"input {place}": x for place, x in enumerate(inputs)})
+        return NumpyFunction.apply(*inputs)
+
+    function.function_class = NumpyFunction
+    return function
+
+
+class CubicSpline(torch.autograd.Function):
+    r"""SciPy's natural cubic spline through the points (knots, values), evaluated at ``x``.
+
+    ``apply(x, knots, values)``. The spline is *linear* in its values, y = B(x) · values, so
+
+    .. math::
+        \bar x = \bar y\,s'(x), \qquad \bar v = B(x)^\top \bar y
+
+    The columns of B are the splines through unit vectors. The knots get no gradient.
+    Saves its inputs. Differentiable once. Source: ``scipy.interpolate.CubicSpline``.
+    """
+
+    support = Support(False, False, False, False, FLOATS, "x, knots, values")
+
+    @staticmethod
+    def forward(x: Tensor, knots: Tensor, values: Tensor) -> Tensor:
+        spline = scipy.interpolate.CubicSpline(_array(knots), _array(values), bc_type="natural")
+        return _tensor(spline(_array(x)), x, x.shape, "the spline")
+
+    @staticmethod
+    def setup_context(ctx, inputs: tuple[Tensor, Tensor, Tensor], output: Tensor) -> None:
+        ctx.save_for_backward(*inputs)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, grad_output: Tensor) -> tuple[Tensor | None, None, Tensor | None]:
+        x, knots, values = ctx.saved_tensors
+        grad_x = grad_values = None
+        if ctx.needs_input_grad[0]:
+            spline = scipy.interpolate.CubicSpline(_array(knots), _array(values), bc_type="natural")
+            grad_x = grad_output * _tensor(spline(_array(x), 1), x, x.shape, "the slope")
+        if ctx.needs_input_grad[2]:
+            basis = scipy.interpolate.CubicSpline(_array(knots), np.eye(len(knots)), bc_type="natural")
+            rows = basis(_array(x).reshape(-1))
+            grad_values = _tensor(
+                _array(grad_output).reshape(-1) @ rows, values, values.shape, "the gradient of values"
+            )
+        return grad_x, None, grad_values
+
+
+def cubic_spline(x: Tensor, knots: Tensor, values: Tensor) -> Tensor:
+    """Natural cubic spline through the points (knots, values), at ``x``; gradients for ``x`` and ``values``.
+
+    Args:
+        x: any shape. knots: shape (k,), increasing, k at least 2. values: shape (k,). One floating dtype.
+
+    Raises:
+        TypeError, ValueError: an argument is not as described; the message names it.
+    """
+    arguments.same_kind(x=x, knots=knots, values=values)
+    if knots.dim() != 1 or values.shape != knots.shape or len(knots) < 2:
+        raise ValueError(
+            f"knots and values have shapes {tuple(knots.shape)} and {tuple(values.shape)}; both must be (k,) with k at least 2."
+        )
+    if not bool((knots.detach().diff() > 0).all()):
+        raise ValueError("knots must increase from each to the next.")
+    return CubicSpline.apply(x, knots, values)
+
+
+class SparseSolve(torch.autograd.Function):
+    r"""``x`` with ``A x = b`` for a sparse matrix, solved by SciPy.
+
+    ``apply(values, b, rows, columns)``: A has ``values[k]`` at (rows[k], columns[k]). No derivative of the solver is
+    needed, only one more solve, with the transposed matrix:
+
+    .. math::
+        A^\top \lambda = \bar x, \qquad \bar b = \lambda, \qquad \bar A_{ij} = -\lambda_i\,x_j
+
+    and only the entries of Ā that A has are ever computed. Saves values, places and solution. Differentiable once.
+    Source: M. Giles (2008), "Collected Matrix Derivative Results for Forward and Reverse Mode AD".
+    """
+
+    support = Support(False, False, False, False, FLOATS, "values, output, places")
+
+    @staticmethod
+    def forward(values: Tensor, b: Tensor, rows: Tensor, columns: Tensor) -> Tensor:
+        return _tensor(_solve(values, rows, columns, _array(b), transposed=False), b, b.shape, "the solution")
+
+    @staticmethod
+    def setup_context(ctx, inputs: tuple[Tensor, Tensor, Tensor, Tensor], output: Tensor) -> None:
+        values, _, rows, columns = inputs
+        ctx.save_for_backward(values, rows, columns, output)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, grad_output: Tensor) -> tuple[Tensor | None, Tensor, None, None]:
+        values, rows, columns, x = ctx.saved_tensors
+        adjoint = _tensor(
+            _solve(values, rows, columns, _array(grad_output), transposed=True), x, x.shape, "the adjoint"
+        )
+        grad_values = -(adjoint[rows] * x[columns]) if ctx.needs_input_grad[0] else None
+        return grad_values, adjoint, None, None
+
+
+def _solve(values: Tensor, rows: Tensor, columns: Tensor, b: np.ndarray, transposed: bool) -> np.ndarray:
+    entries = _array(values).astype(np.float64), (_array(rows), _array(columns))
+    matrix = scipy.sparse.csc_matrix(entries, shape=(len(b), len(b)))
+    try:
+        return scipy.sparse.linalg.splu(matrix).solve(b.astype(np.float64), trans="T" if transposed else "N")
+    except RuntimeError as error:
+        raise ValueError(f"the matrix has no inverse ({error}); check its values and places.") from error
+
+
+def sparse_solve(values: Tensor, rows: Tensor, columns: Tensor, b: Tensor) -> Tensor:
+    """Solve ``A x = b`` for the sparse matrix with ``values[k]`` at (rows[k], columns[k]).
+
+    Args:
+        values: shape (m,), floating. rows, columns: shape (m,), whole numbers from 0 to n - 1; entries at one place
+            are added. b: shape (n,), the dtype of values.
+
+    Raises:
+        TypeError, ValueError: an argument is not as described, or the matrix has no inverse.
+    """
+    arguments.same_kind(values=values, b=b)
+    for name, places in (("rows", rows), ("columns", columns)):
+        if not isinstance(places, Tensor) or places.is_floating_point() or places.shape != values.shape:
+            raise ValueError(f"{name} must be whole numbers of values' shape {tuple(values.shape)}.")
+        if places.numel() and not 0 <= int(places.min()) <= int(places.max()) < len(b):
+            raise ValueError(f"{name} must lie between 0 and {len(b) - 1}, for b has {len(b)} numbers.")
+    return SparseSolve.apply(values, b, rows, columns)
+
+
+class FixedPoint(torch.autograd.Function):
+    r"""The z with ``z = f(z, *parameters)``, differentiated without looking at the iterations that found it.
+
+    At the fixed point the implicit function theorem gives, with J the Jacobian of f in z,
+
+    .. math::
+        w = \bar z + J^\top w, \qquad \bar\theta = \Bigl(\frac{\partial f}{\partial \theta}\Bigr)^{\!\top} w
+
+    and w is itself a fixed point, found by the same kind of iteration from VJPs of one evaluation of f. Memory does
+    not grow with the number of iterations. ``apply(f, z0, tolerance, most, *parameters)``.
+
+    Saves the fixed point and the parameters. Differentiable once.
+    Source: M. Blondel et al. (2022), "Efficient and Modular Implicit Differentiation", arXiv:2105.15183; S. Bai et al.
+    (2019), "Deep Equilibrium Models", arXiv:1909.01377.
+    """
+
+    support = Support(False, False, False, False, FLOATS, "output, parameters")
+
+    @staticmethod
+    def forward(
+        f: Callable[..., Tensor], z0: Tensor, tolerance: float, most: int, *parameters: Tensor
+    ) -> Tensor:
+        return _iterate(lambda z: f(z, *parameters), z0, tolerance, most)
+
+    @staticmethod
+    def setup_context(ctx, inputs: tuple, output: Tensor) -> None:
+        ctx.f, _, ctx.tolerance, ctx.most, *parameters = inputs
+        ctx.save_for_backward(output, *parameters)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, grad_output: Tensor) -> tuple[Tensor | None, ...]:
+        z, *parameters = (each.detach().requires_grad_() for each in ctx.saved_tensors)
+        with torch.enable_grad():  # one evaluation of f, for its VJPs
+            fz = ctx.f(z, *parameters)
+
+        def adjoint(w: Tensor) -> Tensor:
+            (through_z,) = torch.autograd.grad(fz, z, w, retain_graph=True, materialize_grads=True)
+            return grad_output + through_z
+
+        w = _iterate(adjoint, grad_output, ctx.tolerance, ctx.most)
+        grads = torch.autograd.grad(fz, parameters, w, allow_unused=True) if parameters else ()
+        return None, None, None, None, *grads
+
+
+def _iterate(step: Callable[[Tensor], Tensor], start: Tensor, tolerance: float, most: int) -> Tensor:
+    z, moved = start, math.inf
+    for _ in range(most):
+        following = step(z)
+        moved = float((following - z).abs().max()) if z.numel() else 0.0
+        z = following
+        if moved <= tolerance * (1 + float(z.abs().max()) if z.numel() else 1):
+            return z.clone() if z is start else z
+    raise ValueError(
+        f"no fixed point after {most} iterations: the last one still moved by {moved:.2g}. Is the map a contraction?"
+    )
+
+
+def fixed_point(
+    f: Callable[..., Tensor],
+    z0: Tensor,
+    *parameters: Tensor,
+    tolerance: float | None = None,
+    most: int = 1000,
+) -> Tensor:
+    """The fixed point of ``z -> f(z, *parameters)`` reached from ``z0``; gradients for the parameters.
+
+    Args:
+        f: a contraction in z, of torch operators. What it should be differentiated by must be among ``parameters``,
+            not hidden in a closure.
+        z0: where to start; it gets no gradient, for the fixed point does not depend on it.
+        parameters: floating tensors.
+        tolerance: relative movement at which to stop; by default ten times the dtype's unit round-off.
+        most: iterations to try.
+
+    Raises:
+        TypeError, ValueError: an argument is not as described, or the iteration does not converge.
+    """
+    arguments.floating("z0", z0)
+    for place, parameter in enumerate(parameters):
+        arguments.floating(f"parameter {place}", parameter)
+    tolerance = (
+        10 * torch.finfo(z0.dtype).eps
+        if tolerance is None
+        else arguments.number("tolerance", tolerance, above=0)
+    )
+    return FixedPoint.apply(f, z0.detach(), tolerance, most, *parameters)
+
+
+GRAVITY = 9.81  # metres per second squared
+
+
+class Pendulum(torch.autograd.Function):
+    r"""A damped pendulum, integrated in NumPy by the midpoint rule; its gradient by the discrete adjoint.
+
+    .. math::
+        \dot\theta = \omega, \qquad \dot\omega = -\frac{g}{L}\sin\theta - c\,\omega
+
+    ``apply(parameters, steps, dt, gradient)`` with ``parameters`` = (length, damping, start angle); gives the angle
+    after each step, shape (steps,). ``gradient="adjoint"`` goes back through the steps once, whatever the number of
+    parameters; ``"difference"`` runs the simulator twice for each of them, knowing nothing of its inside.
+
+    Saves the parameters; backward simulates again. Differentiable once.
+    """
+
+    support = Support(False, False, False, False, FLOATS, "parameters")
+
+    @staticmethod
+    def forward(parameters: Tensor, steps: int, dt: float, gradient: str) -> Tensor:
+        return _tensor(
+            _swing(_array(parameters).astype(float), steps, dt)[1:, 0], parameters, (steps,), "the simulation"
+        )
+
+    @staticmethod
+    def setup_context(ctx, inputs: tuple[Tensor, int, float, str], output: Tensor) -> None:
+        parameters, ctx.steps, ctx.dt, ctx.gradient = inputs
+        ctx.save_for_backward(parameters)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, grad_output: Tensor) -> tuple[Tensor, None, None, None]:
+        (parameters,) = ctx.saved_tensors
+        p, upstream = _array(parameters).astype(float), _array(grad_output).astype(float)
+        pull = _adjoint if ctx.gradient == "adjoint" else _differences
+        return (
+            _tensor(pull(p, upstream, ctx.steps, ctx.dt), parameters, (3,), "the gradient"),
+            None,
+            None,
+            None,
+        )
+
+
+def _swing(p: np.ndarray, steps: int, dt: float) -> np.ndarray:
+    """Angle and angular velocity at each step, shape (steps + 1, 2)."""
+    pull, damping = GRAVITY / p[0], p[1]
+    angle, speed = float(p[2]), 0.0
+    path = np.empty((steps + 1, 2))
+    path[0] = angle, speed
+    for k in range(steps):
+        middle = angle + dt / 2 * speed
+        middle_speed = speed + dt / 2 * (-pull * math.sin(angle) - damping * speed)
+        angle += dt * middle_speed
+        speed += dt * (-pull * math.sin(middle) - damping * middle_speed)
+        path[k + 1] = angle, speed
+    return path
+
+
+def _adjoint(p: np.ndarray, upstream: np.ndarray, steps: int, dt: float) -> np.ndarray:
+    """The gradient of <upstream, angles> by each parameter: the steps of ``_swing`` in reverse, one VJP each."""
+    path = _swing(p, steps, dt)
+    pull, damping = GRAVITY / p[0], p[1]
+    a = s = grad_pull = grad_damping = 0.0
+    for k in range(steps - 1, -1, -1):
+        angle, speed = path[k]
+        middle = angle + dt / 2 * speed
+        middle_speed = speed + dt / 2 * (-pull * math.sin(angle) - damping * speed)
+        a += upstream[k]
+        m, w = -dt * pull * math.cos(middle) * s, dt * a - dt * damping * s
+        grad_pull += -dt * math.sin(middle) * s - dt / 2 * math.sin(angle) * w
+        grad_damping += -dt * middle_speed * s - dt / 2 * speed * w
+        a, s = (
+            a + m - dt / 2 * pull * math.cos(angle) * w,
+            s + dt / 2 * m + (1 - dt / 2 * damping) * w,
+        )
+    return np.array([-grad_pull * GRAVITY / p[0] ** 2, grad_damping, a])
+
+
+def _differences(p: np.ndarray, upstream: np.ndarray, steps: int, dt: float) -> np.ndarray:
+    gradient = np.empty(3)
+    for k in range(3):
+        step = np.zeros(3)
+        step[k] = 6e-6 * max(abs(p[k]), 1.0)
+        difference = _swing(p + step, steps, dt)[1:, 0] - _swing(p - step, steps, dt)[1:, 0]
+        gradient[k] = upstream @ difference / (2 * step[k])
+    return gradient
+
+
+def simulate(parameters: Tensor, steps: int = 200, dt: float = 0.02, gradient: str = "adjoint") -> Tensor:
+    """The angles (radians) of a damped pendulum after each of ``steps`` steps of ``dt`` seconds.
+
+    Args:
+        parameters: shape (3,), floating: length in metres (> 0), damping in 1/s (at least 0), start angle in radians.
+        gradient: "adjoint" or "difference".
+
+    Raises:
+        TypeError, ValueError: an argument is not as described; the message names it.
+
+    >>> simulate(torch.tensor([1.0, 0.1, 0.3]), steps=3, dt=0.1)
+    tensor([0.2855, 0.2430, 0.1768])
+    """
+    arguments.floating("parameters", parameters)
+    if parameters.shape != (3,):
+        raise ValueError(
+            f"parameters has shape {tuple(parameters.shape)}; it must be (3,): length, damping, start angle."
+        )
+    length, damping, angle = parameters.detach().tolist()
+    arguments.number("length", length, above=0)
+    arguments.number("damping", damping, least=0)
+    arguments.number("start angle", angle)
+    arguments.number("dt", dt, above=0)
+    if isinstance(steps, bool) or not isinstance(steps, int) or steps < 1:
+        raise ValueError(f"steps is {steps}; it must be a whole number of at least 1.")
+    if gradient not in ("adjoint", "difference"):
+        raise ValueError(f"gradient is {gradient!r}; allowed are 'adjoint' and 'difference'.")
+    return Pendulum.apply(parameters, steps, float(dt), gradient)
