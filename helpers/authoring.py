@@ -309,9 +309,10 @@ def sync_one(path: Path, exercises: Sequence[Exercise], check: bool, force: bool
     stale = notebook.metadata.get("course", {}).get("executed") != code_digest(notebook)
     if check and stale:
         return [f"{path}: outputs are stale; run `course sync`"]
+    normalise(notebook)  # before running too: it marks the cells that may raise
     if stale or force:
         execute(notebook, path.parent)
-    normalise(notebook)
+        normalise(notebook)
     files = {path: text_of(notebook)}
     if exercises:
         made = path.parent.parent / "exercises" / path.name

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from html import escape
@@ -165,11 +166,16 @@ STYLE = (
     ".clinic-card summary{cursor:pointer}.clinic-card dl{margin:.4em 0}"
     ".clinic-card dt{font-weight:600}.clinic-card dd{margin:0 0 .4em 1em}"
     ".clinic-card td,.clinic-card th{text-align:left;color:inherit;background:none;padding:0 1em 0 0}"
-    ".clinic-card table{border:none;margin:0}.clinic-card tr{background:none!important}"
+    ".clinic-card table{border:none;margin:0;color:inherit;font-size:inherit}.clinic-card tr{background:none!important}"
     ".clinic-card pre{background:var(--jp-layout-color2,rgba(128,128,128,.15));color:inherit;"
     "padding:.4em;overflow-x:auto}"
     ".clinic-remarks{opacity:.85}"
 )
+
+
+def _prose(text: str) -> str:
+    """Return text as HTML, with what stands between backticks as code."""
+    return re.sub(r"`([^`]+)`", r"<code>\1</code>", escape(text))
 
 
 def _card(finding: Finding) -> str:
@@ -184,6 +190,6 @@ def _card(finding: Finding) -> str:
         f"<code>{finding.slug}</code> {escape(finding.title)}</summary><dl>"
         + (f"<dt>Where</dt><dd><code>{escape(finding.where)}</code></dd>" if finding.where else "")
         + f"<dt>Evidence</dt><dd><table>{rows}</table></dd>"
-        f"<dt>Why</dt><dd>{escape(finding.explanation)}</dd><dt>Cure</dt><dd>{escape(finding.cure)}</dd>"
+        f"<dt>Why</dt><dd>{_prose(finding.explanation)}</dd><dt>Cure</dt><dd>{_prose(finding.cure)}</dd>"
         f"<dt>Reproduce</dt><dd><pre>{escape(finding.evidence.reproduce)}</pre></dd></dl></details>"
     )

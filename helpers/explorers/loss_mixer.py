@@ -12,7 +12,7 @@ from matplotlib.patches import FancyArrowPatch
 from torch import Tensor
 
 from helpers.explorers.palette import BACKWARD, CUSTOM, MUTED, RULE, TEXT, Ink
-from helpers.explorers.stage import Control, FigureExplorer, Picture, axes
+from helpers.explorers.stage import Control, FigureExplorer, Picture, axes, change
 from helpers.functions import stop_gradient
 
 WEIGHTS = [round(0.1 * step, 1) for step in range(21)]
@@ -157,7 +157,7 @@ class LossMixer(FigureExplorer):
         self._here = picture.move(*plane.plot([], [], "o", color=TEXT.light, markersize=9, zorder=6))
         self._arc = picture.move(*plane.plot([], [], color=TEXT.light, linewidth=1.2))
         self._degrees = picture.move(plane.text(0, 0, "", ha="center", va="center", fontsize=12, zorder=7))
-        self._arrows = []
+        self._arrows, self._ends = [], {}
         for ink, dash, width in ((MUTED, "-", 2.2), (MUTED, (0, (4, 2)), 2.2), (BACKWARD, "-", 3.4)):
             style = {"color": ink.light, "linestyle": dash, "linewidth": width, "zorder": 5}
             arrow = FancyArrowPatch(
@@ -192,32 +192,33 @@ class LossMixer(FigureExplorer):
     def move(self, picture: Picture) -> None:
         here = self.shared.numpy()
         pulls = [-gradient.numpy() * self._scale for gradient in self.gradients]
-        self._here.set_data([here[0]], [here[1]])
-        for arrow, pull in zip(self._arrows, pulls, strict=True):
-            arrow.set_positions(here, here + pull)
-            arrow.set_alpha(float(np.hypot(*pull) > 1e-9))
+        change(self._here, xdata=here[:1], ydata=here[1:])
+        for at, (arrow, pull) in enumerate(zip(self._arrows, pulls, strict=True)):
+            ends = np.stack([here, here + pull])
+            if not np.array_equal(ends, self._ends.get(at)):
+                self._ends[at] = ends
+                arrow.set_positions(*ends)
+                arrow.set_alpha(float(np.hypot(*pull) > 1e-9))
         for number, (cell, gradient) in enumerate(zip(self._cells, self.gradients, strict=True), 1):
             stopped = self["stop"] == f"before loss {number}"
-            cell.set_text(
-                "stopped: gradient 0" if stopped else f"gradient of norm {gradient.norm().item():.2f}"
-            )
-            cell.set_color(CUSTOM.light if stopped else TEXT.light)
+            said = "stopped: gradient 0" if stopped else f"gradient of norm {gradient.norm().item():.2f}"
+            change(cell, text=said, color=CUSTOM.light if stopped else TEXT.light)
         self._show_angle(here, pulls)
         verdict, reason = self.verdict
-        self._verdict.set_text(verdict)
-        self._reason.set_text(reason)
+        change(self._verdict, text=verdict)
+        change(self._reason, text=reason)
 
     def _show_angle(self, here: np.ndarray, pulls: list[np.ndarray]) -> None:
-        known = not math.isnan(self.angle)
         one, two = (math.atan2(pull[1], pull[0]) for pull in pulls[:2])
-        turn = (two - one + math.pi) % (2 * math.pi) - math.pi
-        arc = one + np.linspace(0, turn, 24)
-        radius = 0.55
-        self._arc.set_data(here[0] + radius * np.cos(arc), here[1] + radius * np.sin(arc))
-        self._arc.set_alpha(float(known))
-        middle = one + turn / 2
-        self._degrees.set_position((here[0] - 0.5 * np.cos(middle), here[1] - 0.4 * np.sin(middle)))
-        self._degrees.set_text(f"{self.angle:.0f}°" if known else "")
+        known = not math.isnan(self.angle)
+        turn = (two - one + math.pi) % (2 * math.pi) - math.pi if known else 0.0
+        arc = np.round(
+            one + np.linspace(0, turn, 24), 3
+        )  # a weight changes the angle by rounding errors only
+        radius, middle = 0.55 * known, one + turn / 2
+        change(self._arc, xdata=here[0] + radius * np.cos(arc), ydata=here[1] + radius * np.sin(arc))
+        place = np.round((here[0] - 0.5 * np.cos(middle), here[1] - 0.4 * np.sin(middle)), 3)
+        change(self._degrees, position=tuple(place), text=f"{self.angle:.0f}°" if known else "")
 
     @property
     def verdict(self) -> tuple[str, str]:

@@ -27,6 +27,7 @@ from weakref import WeakKeyDictionary, WeakSet
 
 import anywidget
 import matplotlib
+import numpy as np
 import traitlets
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
@@ -146,7 +147,7 @@ class Stage(anywidget.AnyWidget):
 
     title = traitlets.Unicode().tag(sync=True)
     controls = traitlets.List().tag(sync=True)
-    positions = traitlets.List().tag(sync=True)
+    positions = traitlets.List().tag(sync=True, echo_update=False)  # the page knows what it asked for
     size = traitlets.List().tag(sync=True)
     base = traitlets.Unicode().tag(sync=True)
     parts = traitlets.List().tag(sync=True)
@@ -245,6 +246,13 @@ def axes(
         made.set_title(title, pad=10)
     made.tick_params(length=0, pad=6)
     return made
+
+
+def change(artist: Artist, **properties: Any) -> None:
+    """Set what differs, and nothing else: an artist left alone is not drawn again."""
+    for name, value in properties.items():
+        if not np.array_equal(getattr(artist, f"get_{name}")(), value):
+            getattr(artist, f"set_{name}")(value)
 
 
 class Explorer:

@@ -23,10 +23,34 @@ def labels(*shape: int):
     return (noise(*shape, seed=5).detach() > 0).double()
 
 
+def contraction(z, a, b):
+    """Return a step that comes to rest."""
+    return torch.tanh(0.4 * a * z + b)
+
+
 SAMPLES = {
     "ClipGradientNorm": lambda: (noise(4), 0.5),
     "ClipGradientValue": lambda: (noise(4), 0.5),
     "Contrastive": lambda: (noise(4, 3), noise(4, 3, seed=1), 0.5),
+    "CubicSpline": lambda: (positive(4), torch.linspace(0.0, 3.0, 5).double(), noise(5, seed=1)),
+    "FixedPoint": lambda: (contraction, torch.zeros(3).double(), 1e-14, 1000, noise(3), noise(3, seed=1)),
+    "LinearCrossEntropy": lambda: (
+        noise(4, 3),
+        noise(5, 3, seed=1),
+        torch.tensor([0, 4, -100, 2]),
+        -100,
+        True,
+        2,
+    ),
+    "Pendulum": lambda: (torch.tensor([1.0, 0.1, 0.3]).double().requires_grad_(), 6, 0.05, "adjoint"),
+    "RecomputeSwiGLU": lambda: (noise(3, 2), noise(3, 2, seed=1)),
+    "SparseSolve": lambda: (
+        torch.tensor([4.0, 3.0, 5.0, 1.0]).double().requires_grad_(),
+        noise(3),
+        torch.tensor([0, 1, 2, 0]),
+        torch.tensor([0, 1, 2, 2]),
+    ),
+    "TiledAttention": lambda: (noise(2, 3, 2), noise(2, 4, 2, seed=1), noise(2, 4, 3, seed=2), False, 0.7),
     "Cube": lambda: (noise(3, 2),),
     "Exp": lambda: (noise(3, 2),),
     "Focal": lambda: (noise(6), labels(6), 2.0),
@@ -53,11 +77,33 @@ FUNCTIONS = sorted(
 )
 
 
+# Functions whose arguments are not those of their class.
+CALLS = {
+    "FixedPoint": lambda: (contraction, torch.zeros(3).double(), noise(3), noise(3, seed=1)),
+    "LinearCrossEntropy": lambda: (noise(4, 3), noise(5, 3, seed=1), torch.tensor([0, 4, -100, 2])),
+    "Pendulum": lambda: (torch.tensor([1.0, 0.1, 0.3]).double().requires_grad_(), 6, 0.05),
+    "SparseSolve": lambda: tuple(SAMPLES["SparseSolve"]()[place] for place in (0, 2, 3, 1)),
+}
+SPELLINGS = {
+    "LogSumExp": "logsumexp",
+    "Log1mExp": "log1mexp",
+    "MatMulBias": "matmul_bias",
+    "Pendulum": "simulate",
+    "RecomputeSwiGLU": "recompute_swiglu",
+}
+
+
 def lowercase(name: str) -> str:
     """Return the name of the function that belongs to a class."""
     spelled = "".join(f"_{letter.lower()}" if letter.isupper() else letter for letter in name).lstrip("_")
-    known = {"log_sum_exp": "logsumexp", "log1m_exp": "log1mexp", "mat_mul_bias": "matmul_bias"}
-    return known.get(spelled, spelled)
+    return SPELLINGS.get(name, spelled)
+
+
+def single(value):
+    """Return a floating tensor in single precision, and anything else as it is."""
+    if isinstance(value, torch.Tensor) and value.is_floating_point():
+        return value.detach().float().requires_grad_(value.requires_grad)
+    return value
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)
@@ -66,15 +112,15 @@ def test_the_class_is_healthy(name):
     assert_healthy(getattr(shelf, name), *SAMPLES[name]())
 
 
-@pytest.mark.parametrize("name", [name for name in FUNCTIONS if hasattr(shelf, lowercase(name))])
+@pytest.mark.parametrize("name", FUNCTIONS)
 def test_the_function_is_healthy_in_single_precision(name):
-    inputs = [
-        value.detach().float().requires_grad_(value.requires_grad)
-        if isinstance(value, torch.Tensor)
-        else value
-        for value in SAMPLES[name]()
-    ]
+    inputs = map(single, CALLS.get(name, SAMPLES[name])())
     assert_healthy(getattr(shelf, lowercase(name)), *inputs)
+
+
+def test_a_pair_of_numpy_functions_is_healthy():
+    product = shelf.numpy_function(lambda a, b: a * b, lambda g, _, a, b: (g * b, g * a))
+    assert_healthy(product, noise(3), noise(3, seed=1))
 
 
 def test_the_specimen_has_its_three_faults():
