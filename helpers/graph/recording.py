@@ -164,6 +164,12 @@ class Recording:
         place = node if isinstance(node, int) else node.id
         return [edge for edge in self.edges if edge.source == place]
 
+    def origin(self, edge: Edge) -> str:
+        """Where an edge starts: the name of the node, and which of its outputs if it has several."""
+        source = self.nodes[edge.source]
+        several = edge.differentiable and len(source.values) > 1
+        return f"{source.name}[{edge.output}]" if several else source.name
+
     def of_kind(self, *kinds: str) -> list[Node]:
         """The nodes of these kinds, in order."""
         return [node for node in self.nodes if node.kind in kinds]
@@ -202,7 +208,7 @@ class Recording:
         return self.table()
 
     def _forward(self, node: Node, most: int) -> str:
-        given = [self.nodes[edge.source].name for edge in self.into(node)]
+        given = [self.origin(edge) for edge in self.into(node)]
         value = " and ".join(numbers(each, most) for each in node.values if each is not None) or "not seen"
         if node.kind == "leaf":
             return f"{node.name} is given, {value}. It is a leaf: its gradient is collected here."
@@ -229,7 +235,7 @@ class Recording:
             if edge.differentiable:
                 gradient = "nothing" if edge.gradient is None else numbers(edge.gradient, most)
                 by = f" (local derivative {_number(edge.local)})" if edge.local is not None else ""
-                sent.append(f"{gradient} to {self.nodes[edge.source].name}{by}")
+                sent.append(f"{gradient} to {self.origin(edge)}{by}")
         who = f"{node.name} receives {arrived}"
         if node.kind == "custom":
             rule = f", declared as {node.rule}" if node.rule else ""

@@ -123,7 +123,7 @@ def test_in_jupyterlab(lab, page, open_notebook, axe, artifacts):
             )
             assert seen(shown)[0] != before[0], name
 
-    ids = page.eval_on_selector_all(".cg, .cg [id]", "all => all.map((each) => each.id).filter(Boolean)")
+    ids = page.eval_on_selector_all(".cg-title, .cg input", "all => all.map((each) => each.id)")
     assert len(ids) == len(set(ids))
     check_play(page)
     check_quiz(page)

@@ -15,7 +15,7 @@ from ..state import Place
 def another_call_between(exam: Exam) -> None:
     """Call forward and backward on other inputs in between; the first gradient must not notice."""
     patient = exam.patient
-    if exam.has("nondeterministic", "mutable-state"):
+    if exam.has("nondeterministic", "mutable-state") or not patient.classes:
         return
     first = patient.visit()
     upstream = patient.upstream(first)
@@ -31,12 +31,15 @@ def another_call_between(exam: Exam) -> None:
             break
         except Exception:
             continue
-    # Once more, with other settings and of another shape: both may be refused, which is no fault.
-    with contextlib.suppress(Exception):
-        patient.visit(moved, fresh=False, settings=_other_setting)
-    with contextlib.suppress(Exception):
-        shorter = [value[:1] if value.dim() else value for value in moved]
-        patient.visit(shorter, fresh=False, settings=_other_setting)
+    if patient.restless:
+        # Calls leave something behind, so once more with other settings and of another shape: both may be
+        # refused, which is no fault. Without such state it is not tried: kernels that do not check shapes
+        # must not be sent others than those given.
+        with contextlib.suppress(Exception):
+            patient.visit(moved, fresh=False, settings=_other_setting)
+        with contextlib.suppress(Exception):
+            shorter = [value[:1] if value.dim() else value for value in moved]
+            patient.visit(shorter, fresh=False, settings=_other_setting)
     reproduce = (
         f"{exam.opening()}\nalone = torch.autograd.grad(out, {exam.reference(patient.active[0])}, v, retain_graph=True)\n"
         "fn(*[i * 1.5 + 0.1 if torch.is_tensor(i) and i.is_floating_point() else i for i in inputs])"

@@ -15,7 +15,7 @@ from .values import compare
 def other_shapes(exam: Exam) -> None:
     """Compare with differences wherever forward accepts the shape; a refusal is no finding."""
     patient = exam.patient
-    if patient.surrogate or patient.module is not None:
+    if patient.surrogate or patient.module is not None or not patient.classes:
         return
     for word, values in _variants(exam):
         try:

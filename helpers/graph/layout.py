@@ -1,0 +1,222 @@
+"""A layered layout: what is computed later stands lower, and every edge label has a place of its own.
+
+The method is Sugiyama's (Sugiyama, Tagawa and Toda 1981, "Methods for Visual Understanding of Hierarchical System
+Structures"): layers, then fewer crossings by barycentres, then coordinates. Labels take part as if they were nodes, as
+in dot (Gansner et al. 1993), so that no label can lie on a node or on another label.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from scipy.optimize import isotonic_regression
+
+MOST_IN_A_LAYER = 5
+SWEEPS = 12
+THIN = 10  # width kept free for an edge that only passes
+GAP = 18
+
+
+@dataclass(frozen=True)
+class Wish:
+    """An edge to be drawn: from ``source`` to ``target``, with room to the left and the right of it for a label."""
+
+    source: int
+    target: int
+    left: float
+    right: float
+
+
+@dataclass
+class Layout:
+    """Where things stand; y grows downwards, one unit is one CSS pixel.
+
+    Attributes:
+        width, height: of the whole.
+        nodes: the centre of each node.
+        labels: for each edge, the point of the edge beside which its label stands.
+        paths: for each edge, the points it runs through, from its source down to its target.
+    """
+
+    width: float
+    height: float
+    nodes: dict[int, tuple[float, float]]
+    labels: list[tuple[float, float]]
+    paths: list[list[tuple[float, float]]]
+
+
+@dataclass
+class _Item:
+    """A node, a label, or the place where an edge passes a row; ``left`` and ``right`` of its x."""
+
+    row: int
+    left: float
+    right: float
+    weight: float = 1.0
+    above: list[int] = field(default_factory=list)
+    below: list[int] = field(default_factory=list)
+
+
+def layout(
+    sizes: Mapping[int, tuple[float, float]],
+    edges: Sequence[Wish],
+    late: Sequence[int] = (),
+    row_height: float = 40,
+    label_height: float = 46,
+    most: int = MOST_IN_A_LAYER,
+) -> Layout:
+    """Place nodes and edges.
+
+    Args:
+        sizes: width and height of each node, in an order in which every source comes before its target.
+        edges: what is to be drawn between them.
+        late: nodes without a source that are best placed right above whoever uses them.
+        row_height, label_height: of a layer of nodes, and of the labels between two layers.
+        most: the largest number of nodes beside one another.
+    """
+    layer = _layers(list(sizes), edges, set(late), most)
+    items: list[_Item] = []
+    of_node = {}
+    for node, (width, _) in sizes.items():
+        of_node[node] = len(items)
+        items.append(_Item(2 * layer[node], width / 2, width / 2))
+    chains = [_chain(items, of_node, edge, layer) for edge in edges]
+    rows = _ordered(items)
+    x = _coordinates(items, rows)
+    left = min(at - item.left for at, item in zip(x, items, strict=True))
+    right = max(at + item.right for at, item in zip(x, items, strict=True))
+
+    def place(index: int) -> tuple[float, float]:
+        row = items[index].row
+        above = (row + 1) // 2 * row_height + row // 2 * label_height
+        return x[index] - left, above + (label_height if row % 2 else row_height) / 2
+
+    last = max(layer.values())
+    height = (last + 1) * row_height + last * label_height
+    nodes = {node: place(index) for node, index in of_node.items()}
+    labels, paths = [], []
+    ports = _ports(edges, chains, nodes, sizes, place)
+    for edge, chain, (start, end) in zip(edges, chains, ports, strict=True):
+        labels.append(place(chain[-1]))
+        top = nodes[edge.source][1] + sizes[edge.source][1] / 2
+        bottom = nodes[edge.target][1] - sizes[edge.target][1] / 2
+        paths.append([(start, top), *(place(index) for index in chain), (end, bottom)])
+    return Layout(right - left, height, nodes, labels, paths)
+
+
+def _layers(nodes: list[int], edges: Sequence[Wish], late: set[int], most: int) -> dict[int, int]:
+    """The layer of each node: below all its sources, with at most ``most`` nodes in a layer."""
+    sources = {node: [edge.source for edge in edges if edge.target == node] for node in nodes}
+    layer: dict[int, int] = {}
+    taken: dict[int, int] = {}
+    for node in nodes:
+        if node in late:
+            continue
+        own = [layer[source] for source in sources[node] if source not in late]
+        lowest = max(own, default=0) + 1
+        while taken.get(lowest, 0) >= most:
+            lowest += 1
+        layer[node] = lowest
+        taken[lowest] = taken.get(lowest, 0) + 1
+    for node in sorted(late, key=nodes.index):
+        users = [layer[edge.target] for edge in edges if edge.source == node]
+        highest = min(users, default=1) - 1
+        while taken.get(highest, 0) >= most:
+            highest -= 1
+        layer[node] = highest
+        taken[highest] = taken.get(highest, 0) + 1
+    first = min(layer.values())
+    return {node: row - first for node, row in layer.items()}
+
+
+def _chain(items: list[_Item], of_node: dict[int, int], edge: Wish, layer: dict[int, int]) -> list[int]:
+    """The items through which an edge runs; the last is its label, right above its target."""
+    first, last = 2 * layer[edge.source] + 1, 2 * layer[edge.target] - 1
+    chain = []
+    for row in range(first, last + 1):
+        chain.append(len(items))
+        label = row == last
+        items.append(_Item(row, edge.left if label else THIN / 2, edge.right if label else THIN / 2, 2.0))
+    whole = [of_node[edge.source], *chain, of_node[edge.target]]
+    for above, below in zip(whole, whole[1:], strict=False):
+        items[above].below.append(below)
+        items[below].above.append(above)
+    return chain
+
+
+def _ordered(items: list[_Item]) -> list[list[int]]:
+    """The rows from left to right, with few crossings."""
+    rows: list[list[int]] = [[] for _ in range(max(item.row for item in items) + 1)]
+    for index, item in enumerate(items):
+        rows[item.row].append(index)
+    best, fewest = [list(row) for row in rows], _crossings(items, rows)
+    for sweep in range(SWEEPS):
+        down = sweep % 2 == 0
+        place = {index: at / max(len(row) - 1, 1) for row in rows for at, index in enumerate(row)}
+        for row in rows if down else reversed(rows):
+            def barycentre(index: int, place=place, down=down) -> float:
+                near = items[index].above if down else items[index].below
+                return float(np.mean([place[each] for each in near])) if near else place[index]
+
+            row.sort(key=barycentre)
+            place.update({index: at / max(len(row) - 1, 1) for at, index in enumerate(row)})
+        crossings = _crossings(items, rows)
+        if crossings < fewest:
+            best, fewest = [list(row) for row in rows], crossings
+    return best
+
+
+def _crossings(items: list[_Item], rows: list[list[int]]) -> int:
+    place = {index: at for row in rows for at, index in enumerate(row)}
+    count = 0
+    for row in rows:
+        lines = [(place[index], place[below]) for index in row for below in items[index].below]
+        count += sum(
+            (one[0] - other[0]) * (one[1] - other[1]) < 0
+            for at, one in enumerate(lines)
+            for other in lines[at + 1 :]
+        )
+    return count
+
+
+def _coordinates(items: list[_Item], rows: list[list[int]]) -> np.ndarray:
+    """x of every item: near the mean of its neighbours, in order, never nearer than their widths allow."""
+    x = np.zeros(len(items))
+    offsets = []
+    for row in rows:
+        steps = [
+            items[one].right + GAP + items[other].left for one, other in zip(row, row[1:], strict=False)
+        ]
+        offsets.append(np.concatenate([[0.0], np.cumsum(steps)]) if row else np.zeros(0))
+        if row:
+            x[row] = offsets[-1] - offsets[-1][-1] / 2
+    for sweep in range(4 * SWEEPS):
+        order = range(len(rows)) if sweep % 2 == 0 else range(len(rows) - 1, -1, -1)
+        for number in order:
+            row = rows[number]
+            if not row:
+                continue
+            wished, weights = [], []
+            for index in row:
+                above, below = items[index].above, items[index].below
+                near = above + below if sweep >= 2 * SWEEPS else (above if sweep % 2 == 0 else below)
+                wished.append(np.mean(x[near]) if near else x[index])
+                weights.append(items[index].weight * max(len(near), 0.1))
+            fitted = isotonic_regression(np.array(wished) - offsets[number], weights=weights)
+            x[row] = fitted.x + offsets[number]
+    return x
+
+
+def _ports(edges, chains, nodes, sizes, place) -> list[tuple[float, float]]:
+    """Where each edge leaves its source and enters its target: spread, in the order of where it comes from."""
+    starts, ends = [0.0] * len(edges), [0.0] * len(edges)
+    for node, (width, _) in sizes.items():
+        for side, of, at in ((starts, "source", 0), (ends, "target", -1)):
+            here = [number for number, edge in enumerate(edges) if getattr(edge, of) == node]
+            here.sort(key=lambda number: place(chains[number][at])[0])
+            step = min(22.0, (width - 24) / max(len(here) - 1, 1))
+            for rank, number in enumerate(here):
+                side[number] = nodes[node][0] + (rank - (len(here) - 1) / 2) * step
+    return list(zip(starts, ends, strict=True))
