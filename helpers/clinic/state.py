@@ -129,7 +129,7 @@ def thaw(value: object, kept: object) -> None:
 
 def _is_data(value: object) -> bool:
     """Tell state from code."""
-    if value is None or isinstance(value, Support | Surrogate | type | types.ModuleType):
+    if isinstance(value, Support | Surrogate | type | types.ModuleType):
         return False
     if isinstance(value, staticmethod | classmethod | property) or inspect.isroutine(value):
         return False

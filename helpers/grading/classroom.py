@@ -102,6 +102,7 @@ def _marked(job: Job, found: Submission, slot: int) -> dict:
         "possible": possible,
         "marks": [each.as_dict() for each in marks],
         "message": "",
+        "memory_mb": max((attempt.memory_mb for attempt in attempts.values()), default=0),
     }
 
 

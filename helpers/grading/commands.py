@@ -165,7 +165,7 @@ def _grade(argv: Sequence[str], again: bool) -> int:
         rows = run_class(jobs, options.out, max(1, options.jobs), options.scheduler, progress_line())
     for row in rows:
         print(
-            f"{row['submission']}: {row['status']}, {row['earned']:g} of {row['possible']:g}{' · ' + row['message'] if row['message'] else ''}"
+            f"{row['submission']}: {row['status']}, {row['earned']:g} of {row['possible']:g}{' · ' * bool(row['message'])}{row['message']}"
         )
     failed = [row for row in rows if row["status"] == "infra_error"]
     print(

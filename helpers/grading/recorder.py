@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import resource
 import time
 from pathlib import Path
 from queue import Empty
@@ -112,6 +113,7 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo) -> Any:
         "traceback": inner[-MOST_TEXT:],
         "payloads": _payloads(item) if own["role"] == "check" else [],
         "seconds": round(call.duration, 2),
+        "memory_mb": round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024),
     }
     with Path(os.environ["COURSE_RECORDS"]).open("a", encoding="utf-8") as records:
         records.write(json.dumps(record) + "\n")

@@ -52,12 +52,14 @@ class Attempt:
         trouble: "", or the status that explains why there is no ordinary outcome.
         error: what was raised, for the learner.
         payloads: what the check cell emitted.
+        memory_mb: the most memory that the trusted side had taken by then.
     """
 
     outcome: str = "none"
     trouble: str = ""
     error: str = ""
     payloads: list = field(default_factory=list)
+    memory_mb: int = 0
 
 
 def run(
@@ -218,6 +220,7 @@ def _attempts(only: Sequence[str], records: list[dict], killed: bool) -> dict[st
         if attempt is None:
             continue
         trouble = _trouble(record)
+        attempt.memory_mb = max(attempt.memory_mb, record["memory_mb"])
         if record["role"] == "answer":
             attempt.trouble = trouble or ("student_error" if record["outcome"] != "passed" else "")
             attempt.error = record["error"] and _brief(record)

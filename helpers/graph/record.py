@@ -67,8 +67,8 @@ def record(
         raise TypeError(f"fn must be callable; got {type(fn).__name__}.")
     called = _argument_names(fn, inputs, names)
     watch = Watch(custom)
-    with _as_before(fn, inputs), torch.inference_mode(False), torch.enable_grad():
-        given = tree_map_only(Tensor, _stand_in, inputs)
+    with as_before(fn, inputs), torch.inference_mode(False), torch.enable_grad():
+        given = tree_map_only(Tensor, stand_in, inputs)
         with watch.watching():
             result = fn(*given)
         outputs = _named_outputs(result)
@@ -417,7 +417,7 @@ def _short_name(operator: str, cls: type | None) -> str:
     return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", plain).lower()
 
 
-def _stand_in(tensor: Tensor) -> Tensor:
+def stand_in(tensor: Tensor) -> Tensor:
     """The leaf itself; for what is not a leaf, or could be overwritten by ``fn``, a copy without a past."""
     if tensor.requires_grad and tensor.is_leaf and not tensor.is_inference():
         return tensor
@@ -430,7 +430,7 @@ def _keep(tensor: Tensor | None) -> Tensor | None:
 
 
 @contextlib.contextmanager
-def _as_before(fn: Callable, inputs: tuple) -> Iterator[None]:
+def as_before(fn: Callable, inputs: tuple) -> Iterator[None]:
     """Whatever happens inside, random states and the values of inputs, parameters and buffers are put back."""
     modules = [each for each in (fn, *tree_leaves(inputs)) if isinstance(each, torch.nn.Module)]
     tensors = [each for each in tree_leaves(inputs) if isinstance(each, Tensor)]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import resource
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -168,8 +167,19 @@ def test_tampering_earns_nothing(submitted: NotebookNode, graded: Callable) -> N
     assert row["status"] != "infra_error", row["message"]
 
 
+QUICK = ("29 ", "31 ", "34 ", "36 ", "38 ", "41 ", "43b", "45 ")
+"""Attacks that run always, one of each kind; the others, which wait for one time limit after another, with
+``COURSE_HOSTILE=full`` (``make test-hostile``)."""
+
+RUN = {
+    name: each
+    for name, each in PROCESS.items()
+    if name.startswith(QUICK) or os.environ.get("COURSE_HOSTILE") == "full"
+}
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("submitted", PROCESS.values(), ids=PROCESS)
+@pytest.mark.parametrize("submitted", RUN.values(), ids=RUN)
 def test_an_attack_on_the_process_costs_only_its_own_exercise(
     submitted: NotebookNode, graded: Callable
 ) -> None:
@@ -182,11 +192,8 @@ def test_an_attack_on_the_process_costs_only_its_own_exercise(
 def test_a_broken_file_is_named_in_one_sentence(submitted: bytes, graded: Callable) -> None:
     row = graded(submitted)
     assert row["status"] == "unreadable" and row["earned"] == 0
-    assert (
-        NAME in row["message"]
-        and row["message"].count("\n") == 0
-        and "hand in" in row["message"] + " hand in" * ("hand it in" in row["message"])
-    )
+    assert NAME in row["message"] and "\n" not in row["message"]
+    assert "hand it in again" in row["message"] or "hand in" in row["message"], "it says what to do"
 
 
 def test_statuses_tell_the_kinds_of_trouble_apart(graded: Callable) -> None:
@@ -304,8 +311,7 @@ def test_37_the_parent_stays_small(graded: Callable) -> None:
     flood = "def square(x):\n    for _ in range(200):\n        print('x' * 1_000_000)\n    return x * x"
     row = graded(with_square(flood))
     assert row["status"] == "output_limit" and earned(row)["cube"] == 2
-    grandest = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024
-    assert grandest < 500, f"a child of this process reached {grandest:.0f} MB"
+    assert 0 < row["memory_mb"] < 500
 
 
 def test_the_stub_earns_nothing_and_the_solution_all(graded: Callable) -> None:
