@@ -34,7 +34,8 @@ test: lint  ## run everything: lint, unit tests, exercises, notebooks, browser
 	@echo "Notebooks against their sources."
 	@$(BIN)/course sync --check
 	@echo "Unit tests, doctests, exercises, grading, notebooks and the browser."
-	@$(BIN)/python -m pytest -n $(JOBS) --dist worksteal --durations 15 tests helpers
+	@$(BIN)/python -m pytest -q --doctest-modules helpers
+	@$(BIN)/python -m pytest -n $(JOBS) --dist worksteal --durations 15 tests
 
 lint: $(VENV)/.test
 	@echo "Lint, format and import rules."

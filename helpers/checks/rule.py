@@ -57,7 +57,7 @@ def is_stub(answer: Any) -> bool:
     """True while the answer is still ``...``: the value itself, or a body that holds nothing else."""
     if answer is Ellipsis:
         return True
-    if inspect.isclass(answer) and not any(functions_of(answer)):
+    if inspect.isclass(answer) and not any(functions_of(answer)) and not borrowed_from(answer):
         return answer.__module__ == "__main__" or not answer.__module__.startswith(("torch", *FOREIGN_ROOMS))
     if not inspect.isclass(answer) and not inspect.isfunction(answer):
         return False

@@ -36,7 +36,8 @@ example returns the Function and sample inputs; a test keeps the sick ones sick 
 What the examination does *not* do: it looks at and around the sample inputs you give, not everywhere. Inputs whose
 gradient matters should have `requires_grad=True`; when none has, every floating-point input is examined. An infinite
 gradient where the true slope is infinite (the square root at zero) is right and not reported; NaN always is. The time
-limit (20 s) stops Python code wherever it is; only a call into compiled code that never returns cannot be stopped.
+limit (20 s) stops Python code wherever it is; a call into compiled code that never returns cannot be
+stopped, and compiled code that corrupts memory takes the process with it.
 """
 
 

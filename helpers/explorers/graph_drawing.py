@@ -80,7 +80,7 @@ class GraphDrawing:
         self._made: dict[tuple, list[Artist]] = {}
         for number, edge in enumerate(self.recording.edges):
             style = "-" if edge.differentiable else (0, (1, 2.5))
-            panel.add_patch(self._line(number, color=MUTED.light, linewidth=1, linestyle=style, alpha=0.55))
+            panel.add_patch(self._line(number, edgecolor=MUTED.light, linewidth=1, linestyle=style, alpha=0.55))
         for node in self.recording.nodes:
             self._shape(node)
 
@@ -217,7 +217,7 @@ class GraphDrawing:
         back = light.ink is BACKWARD
         ink = CUSTOM if back and self.recording.nodes[edge.target].kind == "custom" else light.ink
         style = ink.dash if edge.differentiable else (0, (1, 2.5))
-        line = self._line(number, color=ink.light, linewidth=3 if light.now else 1.7, linestyle=style)
+        line = self._line(number, edgecolor=ink.light, linewidth=3 if light.now else 1.7, linestyle=style)
         points = self.place.paths[number]
         (x, y), way = (points[0], -1) if back else (points[-1], 1)
         x, y, size = x + self._left, y + self._top, 9 if light.now else 7
