@@ -12,7 +12,7 @@ from matplotlib.patches import FancyBboxPatch, Patch, PathPatch, Polygon
 from matplotlib.path import Path
 from torch import Tensor
 
-from helpers.explorers.palette import BACKWARD, CHECK, CUSTOM, FORWARD, GROUND, MUTED, PANEL, TEXT, Ink
+from helpers.explorers.palette import BACKWARD, CUSTOM, FORWARD, GROUND, MUTED, PANEL, TEXT, Ink
 from helpers.explorers.stage import Picture
 from helpers.graph import Edge, Node, Recording, numbers
 from helpers.graph.layout import Layout, Wish, layout
@@ -39,40 +39,44 @@ class GraphDrawing:
 
     Args:
         recording: what to draw.
-        changed: edges whose gradient is to be marked as different, and leaves.
+        room: width that it should not exceed if that can be avoided: numbers then stand below each other, to the
+            right of their edge, instead of on either side of it.
+        changed: edges and leaves whose gradient is to be marked as different.
+        framed: ids of nodes to be framed in the ink of custom rules.
         most: nodes beside one another.
-        notes: second lines of nodes, by id, instead of the usual ones.
     """
 
     def __init__(
         self,
         recording: Recording,
-        changed: Collection[Edge] = (),
+        room: float,
+        changed: Collection[Edge | Node] = (),
+        framed: Collection[int] = (),
         most: int = 5,
-        notes: Mapping[int, str] | None = None,
     ) -> None:
         self.recording = recording
-        self._changed = {id(edge) for edge in changed}
-        self._notes = {node.id: self._note(node) for node in recording.nodes} | dict(notes or {})
+        self._changed = {id(each) for each in changed}
+        self._framed = framed
+        self._notes = {node.id: self._note(node) for node in recording.nodes}
         self._collected = {
-            node.id: f"grad {short(node.gradient)}"
+            node.id: (DIFFERENT if id(node) in self._changed else "") + f"grad {short(node.gradient, False)}"
             for node in recording.of_kind("leaf")
             if node.gradient is not None
         }
-        sizes = {node.id: (self._width(node), NODE_HEIGHT) for node in recording.nodes}
-        wishes = [
-            Wish(
-                edge.source,
-                edge.target,
-                6 + NOTE_WIDTH * len(self._value(edge)),
-                6 + NOTE_WIDTH * len(self._gradient(edge)),
-            )
-            for edge in recording.edges
-        ]
+        self._sizes = {node.id: (self._width(node), NODE_HEIGHT) for node in recording.nodes}
         late = [node.id for node in recording.nodes if not recording.into(node)]
-        self.place: Layout = layout(sizes, wishes, late, NODE_HEIGHT, LABEL_HEIGHT, most)
+        for self._stacked in (False, True):
+            wishes = [self._wish(edge) for edge in recording.edges]
+            self.place: Layout = layout(self._sizes, wishes, late, NODE_HEIGHT, LABEL_HEIGHT, most)
+            if self.place.width <= room:
+                break
         self.width, self.height = self.place.width, self.place.height
-        self._sizes = sizes
+
+    def _wish(self, edge: Edge) -> Wish:
+        left, right = (6 + NOTE_WIDTH * len(text) for text in (self._value(edge), self._gradient(edge)))
+        if self._stacked:
+            left, right = 4, max(left, right)
+        return Wish(edge.source, edge.target, left, right)
 
     def stage(self, picture: Picture, panel: Axes, left: float, top: float) -> None:
         """Draw what stays, with the graph's upper left corner at (left, top)."""
@@ -80,11 +84,15 @@ class GraphDrawing:
         self._made: dict[tuple, list[Artist]] = {}
         for number, edge in enumerate(self.recording.edges):
             style = "-" if edge.differentiable else (0, (1, 2.5))
-            panel.add_patch(self._line(number, edgecolor=MUTED.light, linewidth=1, linestyle=style, alpha=0.55))
+            panel.add_patch(
+                self._line(number, edgecolor=MUTED.light, linewidth=1, linestyle=style, alpha=0.55)
+            )
         for node in self.recording.nodes:
             self._shape(node)
 
-    def show(self, nodes: Mapping[int, Light], edges: Mapping[int, tuple[Light, bool, bool]], collected=()) -> list:
+    def show(
+        self, nodes: Mapping[int, Light], edges: Mapping[int, tuple[Light, bool, bool]], collected=()
+    ) -> list:
         """The artists of a state.
 
         Args:
@@ -104,8 +112,10 @@ class GraphDrawing:
         for node in self.recording.nodes:
             text = self._collected.get(node.id) if node.id in collected else self._notes[node.id]
             if text:
-                ink = BACKWARD if node.id in collected else MUTED
-                artists += self._kept(("note", node.id, text), lambda n=node, t=text, i=ink: self._second(n, t, i))
+                ink = MUTED if node.id not in collected else CUSTOM if id(node) in self._changed else BACKWARD
+                artists += self._kept(
+                    ("note", node.id, text), lambda n=node, t=text, i=ink: self._second(n, t, i)
+                )
         return artists
 
     def note(self, place: int, text: str, ink: Ink) -> list[Artist]:
@@ -132,10 +142,10 @@ class GraphDrawing:
     def _note(node: Node) -> str:
         if node.kind == "custom":
             return "custom Function"
-        if node.kind in ("operator", "custom"):
+        if node.kind == "operator":
             return _cut(", ".join(node.arguments))
-        if node.kind == "constant":
-            return "constant"
+        if node.kind in ("leaf", "constant"):
+            return node.kind
         if node.kind == "output" and not node.upstream:
             return "no gradient"
         return ""
@@ -148,7 +158,7 @@ class GraphDrawing:
             return ""
         own = self.recording.nodes[edge.target].kind == "custom"
         mark = (DIFFERENT if id(edge) in self._changed else "") + (OWN if own else UP)
-        return mark + (short(edge.gradient) if edge.gradient is not None else "none")
+        return mark + (short(edge.gradient, False) if edge.gradient is not None else "none")
 
     def _outline(self, node: Node, grow: float = 0, **style) -> Patch:
         x, y = self._centre(node.id)
@@ -157,8 +167,16 @@ class GraphDrawing:
         if node.kind == "custom":
             slant = height / 2.6
             corners = [
-                *((x - width / 2, y), (x - width / 2 + slant, y - height / 2), (x + width / 2 - slant, y - height / 2)),
-                *((x + width / 2, y), (x + width / 2 - slant, y + height / 2), (x - width / 2 + slant, y + height / 2)),
+                *(
+                    (x - width / 2, y),
+                    (x - width / 2 + slant, y - height / 2),
+                    (x + width / 2 - slant, y - height / 2),
+                ),
+                *(
+                    (x + width / 2, y),
+                    (x + width / 2 - slant, y + height / 2),
+                    (x - width / 2 + slant, y + height / 2),
+                ),
             ]
             return Polygon(corners, closed=True, **style)
         rounding = {"leaf": height / 2, "constant": height / 2, "output": 0.01}.get(node.kind, 7)
@@ -168,7 +186,12 @@ class GraphDrawing:
     def _shape(self, node: Node) -> None:
         styles = {
             "leaf": {"facecolor": PANEL.light, "edgecolor": TEXT.light, "linewidth": 1.4},
-            "constant": {"facecolor": GROUND.light, "edgecolor": MUTED.light, "linewidth": 1.2, "linestyle": (0, (3, 2))},
+            "constant": {
+                "facecolor": GROUND.light,
+                "edgecolor": MUTED.light,
+                "linewidth": 1.2,
+                "linestyle": (0, (3, 2)),
+            },
             "operator": {"facecolor": PANEL.light, "edgecolor": MUTED.light, "linewidth": 1.2},
             "custom": {"facecolor": GROUND.light, "edgecolor": CUSTOM.light, "linewidth": 2.6},
             "output": {"facecolor": PANEL.light, "edgecolor": TEXT.light, "linewidth": 1.4},
@@ -177,6 +200,14 @@ class GraphDrawing:
         if node.kind == "output":
             style = {"facecolor": "none", "edgecolor": TEXT.light, "linewidth": 1}
             self._panel.add_patch(self._outline(node, -3, zorder=3, **style))
+        if node.id in self._framed:
+            style = {
+                "facecolor": "none",
+                "edgecolor": CUSTOM.light,
+                "linewidth": 1.6,
+                "linestyle": CUSTOM.dash,
+            }
+            self._panel.add_patch(self._outline(node, 5, zorder=3, **style))
         x, y = self._centre(node.id)
         two = self._notes[node.id] or self._collected.get(node.id)
         colour = CUSTOM.light if node.kind == "custom" else TEXT.light
@@ -191,7 +222,7 @@ class GraphDrawing:
 
     def _lit_node(self, place: int, light: Light) -> list[Artist]:
         node = self.recording.nodes[place]
-        ink = CUSTOM if node.kind == "custom" and light.ink is not CHECK else light.ink
+        ink = CUSTOM if node.kind == "custom" else light.ink
         tint = (light.ink.light, 0.26 if light.now else 0.09)
         width = 3.4 if light.now else 2.2
         lit = [self._outline(node, zorder=4, facecolor=tint, edgecolor=ink.light, linewidth=width)]
@@ -229,30 +260,45 @@ class GraphDrawing:
         edge = self.recording.edges[number]
         x, y = self.place.labels[number]
         x, y = x + self._left, y + self._top
+        shift = 8 if self._stacked and edge.differentiable else 0
         if forward:
-            style = {"color": FORWARD.light, "ha": "right"}
-            text = self._panel.text(x - 5, y, self._value(edge), **style)
+            place = (x + 5, y - shift) if self._stacked else (x - 5, y)
+            style = {"color": FORWARD.light, "ha": "left" if self._stacked else "right"}
+            text = self._panel.text(*place, self._value(edge), **style)
         else:
             own = self.recording.nodes[edge.target].kind == "custom"
             ink = CUSTOM if own or id(edge) in self._changed else BACKWARD
             weight = "bold" if id(edge) in self._changed else "normal"
-            text = self._panel.text(x + 5, y, self._gradient(edge), color=ink.light, weight=weight, ha="left")
+            text = self._panel.text(
+                x + 5, y + shift, self._gradient(edge), color=ink.light, weight=weight, ha="left"
+            )
         text.set(fontsize=NOTE, va="center", zorder=5, parse_math=False)
         return [text]
 
 
-def legend(panel: Axes, left: float, y: float, entries: Collection[tuple[str, str, Ink]]) -> None:
-    """A line that explains marks: each entry a mark, words, and the ink of the mark."""
+def legend(
+    panel: Axes | None, left: float, top: float, room: float, entries: Collection[tuple[str, str, Ink]]
+) -> float:
+    """Lines that explain marks: each entry a mark, words, and the ink of the mark.
+
+    Returns:
+        The height they take; with ``panel=None`` nothing is drawn.
+    """
+    x, y = left, top + LEGEND / 2
     for mark, words, ink in entries:
-        style = {"fontsize": NOTE, "va": "center", "parse_math": False}
-        panel.text(left, y, mark, color=ink.light, weight="bold", **style)
-        left += NOTE_WIDTH * len(mark) + 8
-        panel.text(left, y, words, color=MUTED.light, **style)
-        left += 6.8 * len(words) + 18
+        width = NOTE_WIDTH * len(mark) + 8 + 6.9 * len(words) + 18
+        if x > left and x + width > left + room:
+            x, y = left, y + LEGEND
+        if panel is not None:
+            style = {"fontsize": NOTE, "va": "center", "parse_math": False}
+            panel.text(x, y, mark, color=ink.light, weight="bold", **style)
+            panel.text(x + NOTE_WIDTH * len(mark) + 8, y, words, color=MUTED.light, **style)
+        x += width
+    return y + LEGEND / 2 - top
 
 
-def short(tensor: Tensor) -> str:
-    """A tensor in a few characters: its numbers if there are up to three, else shape and norm."""
+def short(tensor: Tensor, shaped: bool = True) -> str:
+    """A tensor in a few characters: its numbers if there are up to three, else its shape (if wanted) and norm."""
     dense = tensor.to_dense() if tensor.layout != torch.strided else tensor
     if dense.numel() == 1:
         return numbers(dense)
@@ -265,13 +311,21 @@ def short(tensor: Tensor) -> str:
     shape = "×".join(map(str, dense.shape))
     if dense.numel() == 0 or dense.dtype == torch.bool:
         return shape
-    norm = torch.linalg.vector_norm(dense.to(torch.complex128 if dense.is_complex() else torch.float64)).item()
-    return f"{shape} ‖{_brief(norm)}‖"
+    norm = torch.linalg.vector_norm(
+        dense.to(torch.complex128 if dense.is_complex() else torch.float64)
+    ).item()
+    return f"{shape} ‖{_brief(norm)}‖" if shaped else f"‖{_brief(norm)}‖"
 
 
 def _brief(value: float) -> str:
     text = f"{value + 0.0:.2g}" if abs(value) < 99.5 else f"{value:.3g}"
-    return text.replace("e-0", "e-").replace("e+0", "e").replace("e+", "e").replace("-", "−").replace("nan", "NaN")
+    return (
+        text.replace("e-0", "e-")
+        .replace("e+0", "e")
+        .replace("e+", "e")
+        .replace("-", "−")
+        .replace("nan", "NaN")
+    )
 
 
 def _cut(text: str) -> str:

@@ -17,17 +17,24 @@ from matplotlib.artist import Artist
 from torch import Tensor
 from torch.utils._pytree import tree_leaves, tree_map_only
 
-from helpers.explorers.graph_drawing import LEGEND, GraphDrawing, Light, legend, short
+from helpers.explorers.graph_drawing import GraphDrawing, Light, legend, short
 from helpers.explorers.palette import BACKWARD, CHECK, CUSTOM, FORWARD, MUTED, RULE, TEXT, Ink
 from helpers.explorers.stage import Control, FrameExplorer, Picture
 from helpers.graph import Edge, Event, Node, Recording, numbers, record
 from helpers.graph.record import as_before, stand_in
 
 MODES = ("injection", "substitution", "verification")
-MARGIN, HEAD = 18, 40
-LEAST_WIDTH = 640
+MARGIN, HEAD, GAP, LINE = 18, 40, 34, 23
+LEAST_WIDTH, ROOM = 640, 720  # of a picture, in pixels: at least, and where it can be kept to
 STEPS = [10.0 ** (-1 - half / 2) for half in range(23)]
 MOST_COORDINATES = 8
+TABLE, PLOT, REACH = 320, 150, 116  # of the verification: widths and heights in pixels
+NUDGE = (
+    ("▼", "value", FORWARD),
+    ("▲", "gradient", BACKWARD),
+    ("■ ···", "slope between the nudges", CHECK),
+    ("╌╌", "slope the gradient claims", BACKWARD),
+)
 RELATIVE, ABSOLUTE = 1e-3, 1e-5  # the tolerances of torch.autograd.gradcheck
 
 
@@ -121,16 +128,18 @@ class Injection(GraphStepper):
     title = "Forward flows down, backward flows up"
 
     def prepare(self, against: Callable | None, names: Sequence[str] | None) -> None:
-        self.drawing = GraphDrawing(self.recording)
+        self.drawing = GraphDrawing(self.recording, ROOM - 2 * MARGIN)
         width = max(LEAST_WIDTH, self.drawing.width + 2 * MARGIN)
-        self.size = (math.ceil(width), math.ceil(HEAD + self.drawing.height + 2 * MARGIN + LEGEND))
+        self._foot = HEAD + self.drawing.height + 1.5 * MARGIN
+        under = legend(None, MARGIN, 0, width - 2 * MARGIN, _marks(self.recording))
+        self.size = (math.ceil(width), math.ceil(self._foot + under + 6))
         last = len(self.recording.events) + 1
         labels = ["0, ready", *(f"{step} of {last - 1}" for step in range(1, last)), "all done"]
         super(GraphStepper, self).__init__(Control("step", "step", list(range(last + 1)), labels, start=last))
 
     def stage(self, picture: Picture) -> None:
         panel = self._panel(picture)
-        width, height = self.size
+        width = self.size[0]
         self.drawing.stage(picture, panel, (width - self.drawing.width) / 2, HEAD + MARGIN / 2)
         style = {"fontsize": 15, "weight": "bold", "va": "center"}
         self._heads = {
@@ -142,7 +151,7 @@ class Injection(GraphStepper):
                 ("done", "done", TEXT),
             )
         }
-        legend(panel, MARGIN, height - LEGEND / 2 - 2, _marks(self.recording))
+        legend(panel, MARGIN, self._foot, width - 2 * MARGIN, _marks(self.recording))
 
     def move(self, picture: Picture) -> None:
         step, events = self["step"], self.recording.events
@@ -189,7 +198,9 @@ class Substitution(GraphStepper):
     def prepare(self, against: Callable | None, names: Sequence[str] | None) -> None:
         if against is None:
             if not self.recording.of_kind("custom"):
-                raise ValueError("fn has no custom Function in its graph; give the other version as against=.")
+                raise ValueError(
+                    "fn has no custom Function in its graph; give the other version as against=."
+                )
             self.default = record(self.fn, *self.inputs, names=names, custom=False)
         else:
             if not callable(against):
@@ -198,21 +209,36 @@ class Substitution(GraphStepper):
         self.pairs = _pairs(self.default, self.recording)
         self.changed = self._changed()
         self.replaced = self._replaced()
-        marked = [edge for pair in self.changed if isinstance(pair, Edge) for edge in [pair]]
+        replaced = [node.id for node in self.default.of_kind("operator") if node.id not in self.pairs]
+        room = (ROOM - 2 * MARGIN - GAP) / 2
         self.drawings = (
-            GraphDrawing(self.default, most=3),
-            GraphDrawing(self.recording, marked, most=3),
+            GraphDrawing(self.default, room, framed=replaced, most=3),
+            GraphDrawing(self.recording, room, self.changed, most=3),
         )
         self.steps = self._steps()
-        gap = 34
-        self._lefts = (MARGIN, MARGIN + max(self.drawings[0].width, 190) + gap)
-        width = max(LEAST_WIDTH, self._lefts[1] + max(self.drawings[1].width, 190) + MARGIN)
+        heads = [
+            max(9 * len(head), drawing.width)
+            for head, drawing in zip(self._titles, self.drawings, strict=True)
+        ]
+        width = max(LEAST_WIDTH, sum(heads) + GAP + 2 * MARGIN)
+        spare = (width - sum(heads) - GAP - 2 * MARGIN) / 2
+        self._lefts = (MARGIN + spare / 2, MARGIN + heads[0] + 1.5 * spare + GAP)
+        self._middle = MARGIN + heads[0] + spare + GAP / 2
         tall = max(drawing.height for drawing in self.drawings)
-        self._foot = HEAD + 24 + tall + MARGIN
-        self.size = (math.ceil(width), math.ceil(self._foot + 22 * len(self._lines()) + LEGEND + 8))
+        self._foot = HEAD + 36 + tall + MARGIN
+        self._marks = [*_marks(self.recording), ("≠", "differs from the default", CUSTOM)]
+        if replaced:
+            self._marks.append(("▭", "what the custom node replaces", CUSTOM))
+        under = legend(None, MARGIN, 0, width - 2 * MARGIN, self._marks)
+        self.size = (math.ceil(width), math.ceil(self._foot + LINE * len(self._lines()) + under + 10))
         last = len(self.steps) + 1
         labels = ["0, ready", *(f"{step} of {last - 1}" for step in range(1, last)), "all done"]
         super(GraphStepper, self).__init__(Control("step", "step", list(range(last + 1)), labels, start=last))
+
+    @property
+    def _titles(self) -> tuple[str, str]:
+        custom = _names([node.name for node in self.recording.of_kind("custom")])
+        return "default chain rule", f"custom rule: {custom}" if custom else "the other version"
 
     def _changed(self) -> list[Edge | Node]:
         """Edges and leaves of the custom graph whose gradient differs from that of their partner."""
@@ -281,15 +307,14 @@ class Substitution(GraphStepper):
 
     def stage(self, picture: Picture) -> None:
         panel = self._panel(picture)
-        height = self.size[1]
+        width = self.size[0]
         style = {"fontsize": 14, "weight": "bold", "va": "center"}
-        custom = _names([node.name for node in self.recording.of_kind("custom")]) or "the other version"
-        heads = (("default chain rule", TEXT), (f"custom rule: {custom}", CUSTOM))
-        for drawing, left, (text, ink) in zip(self.drawings, self._lefts, heads, strict=True):
-            drawing.stage(picture, panel, left, HEAD + 24)
-            panel.text(left, HEAD + 4, text, color=ink.light, parse_math=False, **style)
-        middle = self._lefts[1] - 17
-        panel.plot([middle, middle], [HEAD - 6, self._foot - MARGIN], color=RULE.light, linewidth=1)
+        for drawing, left, text, ink in zip(
+            self.drawings, self._lefts, self._titles, (TEXT, CUSTOM), strict=True
+        ):
+            drawing.stage(picture, panel, left, HEAD + 32)
+            panel.text(left, HEAD + 8, text, color=ink.light, parse_math=False, **style)
+        panel.plot([self._middle] * 2, [HEAD, self._foot - MARGIN], color=RULE.light, linewidth=1)
         style = {"fontsize": 15, "weight": "bold", "va": "center"}
         self._heads = {
             phase: picture.move(panel.text(MARGIN, 16, text, color=ink.light, **style))
@@ -300,14 +325,15 @@ class Substitution(GraphStepper):
                 ("done", "done", TEXT),
             )
         }
+        style = {"fontsize": 13, "va": "center", "parse_math": False}
         self._results = [
             picture.move(
-                panel.text(MARGIN, self._foot + 22 * at, line, color=CUSTOM.light, fontsize=13, va="center", parse_math=False)
+                panel.text(MARGIN, self._foot + LINE * (at + 0.5), line, color=CUSTOM.light, **style)
             )
             for at, line in enumerate(self._lines())
         ]
-        marks = [*_marks(self.recording), ("≠", "differs from the default", CUSTOM)]
-        legend(panel, MARGIN, height - LEGEND / 2 - 2, marks)
+        top = self._foot + LINE * len(self._results) + 4
+        legend(panel, MARGIN, top, width - 2 * MARGIN, self._marks)
 
     def move(self, picture: Picture) -> None:
         step = self["step"]
@@ -356,9 +382,7 @@ class Substitution(GraphStepper):
     def _verdict(self) -> str:
         leaves = [node for node in self.changed if isinstance(node, Node)]
         edges = [edge for edge in self.changed if isinstance(edge, Edge)]
-        forward = [
-            short(node.value) for node in self.recording.of_kind("output") if node.value is not None
-        ]
+        forward = [short(node.value) for node in self.recording.of_kind("output") if node.value is not None]
         if not self.changed:
             return f"Both give {_names(forward)}, and every gradient is the same under both rules."
         parts = []
@@ -382,10 +406,11 @@ class Verification(GraphStepper):
         if not self.coordinates:
             raise ValueError("no leaf holds real numbers with a gradient, so there is nothing to nudge.")
         self._base = self._evaluate()
-        self._table_width = 330
-        self.drawing = GraphDrawing(self.recording, most=3)
-        width = max(LEAST_WIDTH, self.drawing.width + 3 * MARGIN + self._table_width)
-        self.size = (math.ceil(width), math.ceil(max(self.drawing.height + 2 * MARGIN + 10, 440) + LEGEND))
+        self.drawing = GraphDrawing(self.recording, ROOM - 3 * MARGIN - TABLE, most=3)
+        width = max(LEAST_WIDTH, self.drawing.width + 3 * MARGIN + TABLE)
+        self._foot = max(self.drawing.height + 2 * MARGIN, PLOT + 240)
+        under = legend(None, MARGIN, 0, width - 2 * MARGIN, NUDGE)
+        self.size = (math.ceil(width), math.ceil(self._foot + under + 6))
         double = self._dtype() in (torch.float64, torch.complex128)
         steps = STEPS if double else STEPS[:15]
         start = min(range(len(steps)), key=lambda at: abs(math.log10(steps[at]) + (6 if double else 2.5)))
@@ -409,6 +434,11 @@ class Verification(GraphStepper):
         """What the present nudge gave."""
         return self._answers[self["eps"], self.place]
 
+    @property
+    def _single(self) -> bool:
+        ends = [node for node in self.recording.of_kind("output") if node.upstream]
+        return len(ends) == 1 and ends[0].value.numel() == 1
+
     def _dtype(self) -> torch.dtype:
         kinds = [node.value.dtype for node in self.recording.of_kind("output") if node.upstream]
         kinds += [self.recording.nodes[place].tensor.dtype for place, _ in self.coordinates]
@@ -418,7 +448,9 @@ class Verification(GraphStepper):
     def _evaluate(self) -> float:
         """The number that backward differentiated: outputs weighted by the gradients at which backward started."""
         with as_before(self.fn, self.inputs), torch.no_grad():
-            given = tree_map_only(Tensor, lambda each: each if each.requires_grad else each.clone(), self.inputs)
+            given = tree_map_only(
+                Tensor, lambda each: each if each.requires_grad else each.clone(), self.inputs
+            )
             tensors = [each for each in _flat(self.fn(*given)) if each.is_floating_point()]
         ends = [node for node in self.recording.of_kind("output") if node.value.is_floating_point()]
         total = 0.0
@@ -449,90 +481,81 @@ class Verification(GraphStepper):
 
     def stage(self, picture: Picture) -> None:
         panel = self._panel(picture)
-        width, height = self.size
-        free = width - self._table_width - 3 * MARGIN
+        width = self.size[0]
+        free = width - TABLE - 3 * MARGIN
         self.drawing.stage(picture, panel, MARGIN + (free - self.drawing.width) / 2, MARGIN)
-        self._left = width - self._table_width - MARGIN
-        self._right = width - MARGIN
-        self._plot_box = (self._left, MARGIN + 8, self._table_width, 150)
-        self._texts = picture, panel
-        left, top, wide, tall = self._plot_box
-        self._middle = (left + wide / 2, top + tall / 2)
-        panel.plot([left, left + wide], [top + tall] * 2, color=RULE.light, linewidth=1)
+        left, right, base = width - TABLE - MARGIN, width - MARGIN, MARGIN + PLOT
+        self._centre = ((left + right) / 2, MARGIN + PLOT / 2)
+        panel.plot([left, right], [base, base], color=RULE.light, linewidth=1)
         style = {"fontsize": 12, "color": MUTED.light, "ha": "center", "va": "center"}
         for part, text in ((-1, "−ε"), (0, "here"), (1, "+ε")):
-            x = self._middle[0] + part * wide * 0.36
-            panel.plot([x, x], [top, top + tall], color=RULE.light, linewidth=1, linestyle=(0, (2, 3)))
-            panel.text(x, top + tall + 14, text, **style)
-        rows = ("f(+ε)", "f(−ε)", "slope", "gradient", "error", "tolerance")
-        first = top + tall + 48
-        self._rows = {}
+            x = self._centre[0] + part * REACH
+            panel.plot([x, x], [MARGIN, base], color=RULE.light, linewidth=1, linestyle=(0, (2, 3)))
+            panel.text(x, base + 14, text, **style)
+        whole = "output" if self._single else "sum of outputs"
+        inks = {"slope": CHECK, "gradient": BACKWARD}
+        rows = (f"{whole} at +ε", f"{whole} at −ε", "slope", "gradient", "error", "tolerance")
         for at, name in enumerate(rows):
-            y = first + 25 * at
-            ink = {"slope": CHECK, "gradient": BACKWARD}.get(name, TEXT)
-            panel.text(self._left, y, name, color=ink.light, fontsize=13, va="center")
-            style = {"fontsize": 13, "ha": "right", "va": "center", "family": "DejaVu Sans Mono"}
-            self._rows[name] = picture.move(panel.text(self._right, y, "", color=ink.light, **style))
-        style = {"fontsize": 15, "weight": "bold", "va": "center", "parse_math": False}
-        self._verdict = picture.move(panel.text(self._left, first + 25 * len(rows) + 10, "", **style))
-        self._secant = picture.move(*panel.plot([], [], color=CHECK.light, linestyle=CHECK.dash, linewidth=2.4))
-        self._tangent = picture.move(
-            *panel.plot([], [], color=BACKWARD.light, linestyle=BACKWARD.dash, linewidth=2.2)
-        )
-        self._points = picture.move(*panel.plot([], [], **CHECK.point))
-        marks = [
-            ("▼", "value", FORWARD),
-            ("▲", "gradient", BACKWARD),
-            ("■ ···", "slope of the nudge", CHECK),
-            ("- -", "slope the gradient claims", BACKWARD),
+            ink = inks.get(name, TEXT)
+            panel.text(left, base + 46 + LINE * at, name, color=ink.light, fontsize=13, va="center")
+        style = {"fontsize": 13, "ha": "right", "va": "center", "family": "DejaVu Sans Mono"}
+        self._numbers = [
+            picture.move(
+                panel.text(right, base + 46 + LINE * at, "", color=inks.get(name, TEXT).light, **style)
+            )
+            for at, name in enumerate(rows)
         ]
-        legend(panel, MARGIN, height - LEGEND / 2 - 2, marks)
+        style = {"fontsize": 15, "weight": "bold", "va": "center", "parse_math": False}
+        self._verdict = picture.move(panel.text(left, base + 46 + LINE * len(rows) + 12, "", **style))
+        self._secant = picture.move(
+            *panel.plot([], [], color=CHECK.light, linestyle=CHECK.dash, linewidth=2.6)
+        )
+        self._claim = picture.move(*panel.plot([], [], **BACKWARD.line))
+        self._points = picture.move(*panel.plot([], [], **CHECK.point))
+        legend(panel, MARGIN, self._foot, width - 2 * MARGIN, NUDGE)
 
     def move(self, picture: Picture) -> None:
         answer = self.answer
         leaf, _ = self.coordinates[self.place]
-        texts = {
-            "f(+ε)": _digits(answer.plus),
-            "f(−ε)": _digits(answer.minus),
-            "slope": _digits(answer.slope),
-            "gradient": _digits(answer.analytic),
-            "error": f"{answer.error:.1e}",
-            "tolerance": f"{answer.tolerance:.1e}",
-        }
-        for name, text in texts.items():
-            text = text.replace("nan", "NaN").replace("-", "−")
-            if self._rows[name].get_text() != text:
-                self._rows[name].set_text(text)
+        shown = (
+            *(_digits(each) for each in (answer.plus, answer.minus, answer.slope, answer.analytic)),
+            *(f"{each:.1e}" for each in (answer.error, answer.tolerance)),
+        )
+        for text, number in zip(self._numbers, shown, strict=True):
+            _renew(text.set_text, text.get_text(), _printed(number))
         verdict, ink = self._judged()
-        self._verdict.set_text(verdict)
-        self._verdict.set_color(ink.light)
+        _renew(self._verdict.set_text, self._verdict.get_text(), verdict)
+        _renew(self._verdict.set_color, self._verdict.get_color(), ink.light)
         self._draw_lines(answer)
         affected = _below(self.recording, leaf)
         nodes = {place: Light(CHECK, place == leaf) for place in affected}
-        edges = {}
-        for number, edge in enumerate(self.recording.edges):
-            touched = edge.source in affected and edge.differentiable
-            edges[number] = (Light(CHECK if touched else FORWARD), True, True)
-        collected = {node.id for node in self.recording.of_kind("leaf")} - {leaf}
-        shown = self.drawing.show(nodes, edges, collected | {leaf})
+        edges = {
+            number: (Light(CHECK if edge.source in affected and edge.differentiable else FORWARD), True, True)
+            for number, edge in enumerate(self.recording.edges)
+        }
+        collected = {node.id for node in self.recording.of_kind("leaf")}
         picture.moving[:] = [
-            *shown,
-            *(self._secant, self._tangent, self._points, self._verdict),
-            *self._rows.values(),
+            *self.drawing.show(nodes, edges, collected),
+            *(self._secant, self._claim, self._points, self._verdict),
+            *self._numbers,
         ]
 
     def _draw_lines(self, answer: Answer) -> None:
-        _, _, wide, tall = self._plot_box
-        x, y = self._middle
+        x, y = self._centre
         rises = [answer.minus - self._base, answer.plus - self._base]
         claimed = answer.analytic * answer.eps
         finite = [abs(each) for each in (*rises, claimed) if math.isfinite(each)]
-        scale = 0.42 * tall / (max(finite, default=0) or 1)
-        reach = 0.36 * wide
-        xs = [x - reach, x + reach]
-        self._secant.set_data(xs, [y - scale * each for each in rises])
-        self._points.set_data([xs[0], x, xs[1]], [y - scale * rises[0], y, y - scale * rises[1]])
-        self._tangent.set_data(xs, [y + scale * claimed, y - scale * claimed])
+        scale = 0.42 * PLOT / (max(finite, default=0) or 1)
+        xs = [x - REACH, x + REACH]
+        lower, upper = (round(y - scale * each, 1) for each in rises)
+        for line, at, heights in (
+            (self._secant, xs, [lower, upper]),
+            (self._points, [xs[0], x, xs[1]], [lower, y, upper]),
+            (self._claim, xs, [round(y + scale * claimed, 1), round(y - scale * claimed, 1)]),
+        ):
+            _renew(
+                lambda pair, line=line: line.set_data(*pair), tuple(map(list, line.get_data())), (at, heights)
+            )
 
     def _judged(self) -> tuple[str, Ink]:
         answer = self.answer
@@ -552,14 +575,16 @@ class Verification(GraphStepper):
         if answer.raised:
             return f"{name} nudged by ±{answer.eps:.1e}: fn raised {answer.raised}."
         verdict = self._judged()[0].partition(" ")[2]
-        rules = [f"{node.name} declares {node.rule}" for node in self.recording.of_kind("custom") if node.rule]
+        rules = [
+            f"{node.name} declares {node.rule}" for node in self.recording.of_kind("custom") if node.rule
+        ]
         why = f" ({'; '.join(rules)})" if rules and not answer.agrees else ""
-        text = (
-            f"{name} nudged by ±{answer.eps:.1e}: the outputs are {_digits(answer.plus)} and {_digits(answer.minus)}, "
+        whole = "the output is" if self._single else "the sum of the outputs is"
+        return _printed(
+            f"{name} nudged by ±{answer.eps:.1e}: {whole} {_digits(answer.plus)} and {_digits(answer.minus)}, "
             f"slope {_digits(answer.slope)}, gradient {_digits(answer.analytic)}, error {answer.error:.1e}, "
             f"tolerance {answer.tolerance:.1e}: {verdict}{why}."
         )
-        return text.replace("-", "−").replace("nan", "NaN")
 
 
 @dataclass(frozen=True)
@@ -614,7 +639,9 @@ def _outcome(recording: Recording) -> str:
         for node in recording.of_kind("leaf")
     ]
     custom = [node.name for node in recording.of_kind("custom")]
-    who = f" {_names(custom)} injected {'its' if len(custom) == 1 else 'their'} own gradient." if custom else ""
+    who = (
+        f" {_names(custom)} injected {'its' if len(custom) == 1 else 'their'} own gradient." if custom else ""
+    )
     return f"Forward gave {_names(outputs)}; backward brought the gradients: {_names(leaves)}.{who}"
 
 
@@ -631,7 +658,9 @@ def _pairs(default: Recording, custom: Recording) -> dict[int, int]:
         made = []
         for node in recording.nodes:
             users = {recording.nodes[edge.target].inside for edge in recording.out_of(node)}
-            inner = node.inside or (node.kind == "constant" and users and "" not in users and node.name not in shared)
+            inner = node.inside or (
+                node.kind == "constant" and users and "" not in users and node.name not in shared
+            )
             if inner or node.kind == "custom":
                 made.append(("only here", id(recording), node.id))
             elif node.kind in ("operator",):
@@ -640,7 +669,9 @@ def _pairs(default: Recording, custom: Recording) -> dict[int, int]:
                 made.append((node.kind, node.name))
         return made
 
-    shared = {node.name for node in default.of_kind("constant")} & {node.name for node in custom.of_kind("constant")}
+    shared = {node.name for node in default.of_kind("constant")} & {
+        node.name for node in custom.of_kind("constant")
+    }
     matcher = difflib.SequenceMatcher(None, keys(default), keys(custom), autojunk=False)
     pairs = {
         block.a + at: block.b + at for block in matcher.get_matching_blocks() for at in range(block.size)
@@ -681,7 +712,12 @@ def _derivatives(default: Tensor | None, custom: Tensor | None, upstream: Tensor
             return None
         if gradient is None:
             return "0"
-        return numbers(gradient / upstream) if gradient.shape == upstream.shape else None
+        if gradient.shape != upstream.shape:
+            return None
+        quotient = gradient / upstream
+        if quotient.numel() > 4 and bool((quotient == quotient.reshape(-1)[0]).all()):
+            return f"{numbers(quotient.reshape(-1)[0])} everywhere"
+        return numbers(quotient)
 
     before, after = local(default), local(custom)
     if before is None or after is None:
@@ -696,7 +732,9 @@ def _derivatives(default: Tensor | None, custom: Tensor | None, upstream: Tensor
 
 def _coordinates(recording: Recording) -> list[tuple[int, int]]:
     """Up to eight coordinates, taken in turn from all leaves: (node, position in the flattened tensor)."""
-    leaves = [node for node in recording.of_kind("leaf") if node.tensor.is_floating_point() and node.tensor.numel()]
+    leaves = [
+        node for node in recording.of_kind("leaf") if node.tensor.is_floating_point() and node.tensor.numel()
+    ]
     longest = max((node.tensor.numel() for node in leaves), default=0)
     turns = [(node.id, index) for index in range(longest) for node in leaves if index < node.tensor.numel()]
     return sorted(turns[:MOST_COORDINATES])
@@ -722,6 +760,16 @@ def _below(recording: Recording, leaf: int) -> set[int]:
 
 def _flat(result: Any) -> list[Tensor]:
     return [each for each in tree_leaves(result) if isinstance(each, Tensor)]
+
+
+def _renew(change: Callable, old: Any, new: Any) -> None:
+    """Change an artist only where needed: one that did not change is not drawn again."""
+    if old != new:
+        change(new)
+
+
+def _printed(text: str) -> str:
+    return text.replace("-", "−").replace("nan", "NaN")
 
 
 def _digits(value: float) -> str:

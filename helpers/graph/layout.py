@@ -120,6 +120,15 @@ def _layers(nodes: list[int], edges: Sequence[Wish], late: set[int], most: int) 
             lowest += 1
         layer[node] = lowest
         taken[lowest] = taken.get(lowest, 0) + 1
+    for node in reversed(nodes):  # what has only late sources comes late itself
+        users = [layer[edge.target] for edge in edges if edge.source == node]
+        if node not in late and users and all(source in late for source in sources[node]):
+            lowest = min(users) - 1
+            while lowest > layer[node] and taken.get(lowest, 0) >= most:
+                lowest -= 1
+            taken[layer[node]] -= 1
+            taken[lowest] = taken.get(lowest, 0) + 1
+            layer[node] = lowest
     for node in sorted(late, key=nodes.index):
         users = [layer[edge.target] for edge in edges if edge.source == node]
         highest = min(users, default=1) - 1
@@ -156,6 +165,7 @@ def _ordered(items: list[_Item]) -> list[list[int]]:
         down = sweep % 2 == 0
         place = {index: at / max(len(row) - 1, 1) for row in rows for at, index in enumerate(row)}
         for row in rows if down else reversed(rows):
+
             def barycentre(index: int, place=place, down=down) -> float:
                 near = items[index].above if down else items[index].below
                 return float(np.mean([place[each] for each in near])) if near else place[index]
@@ -186,9 +196,7 @@ def _coordinates(items: list[_Item], rows: list[list[int]]) -> np.ndarray:
     x = np.zeros(len(items))
     offsets = []
     for row in rows:
-        steps = [
-            items[one].right + GAP + items[other].left for one, other in zip(row, row[1:], strict=False)
-        ]
+        steps = [items[one].right + GAP + items[other].left for one, other in zip(row, row[1:], strict=False)]
         offsets.append(np.concatenate([[0.0], np.cumsum(steps)]) if row else np.zeros(0))
         if row:
             x[row] = offsets[-1] - offsets[-1][-1] / 2

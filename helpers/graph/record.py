@@ -105,7 +105,9 @@ class _Graph:
 
     def run_backward(self, grad_outputs: Sequence[Tensor] | None) -> None:
         """Run the real backward, with a hook on every node."""
-        ends = [tensor for root, (_, tensor) in zip(self.roots, self.outputs, strict=True) if root is not None]
+        ends = [
+            tensor for root, (_, tensor) in zip(self.roots, self.outputs, strict=True) if root is not None
+        ]
         self.seeds = _seeds(ends, grad_outputs)
         leaves = [node for node in self.order if hasattr(node, "variable")]
         running: list[AutogradNode] = []
@@ -114,8 +116,12 @@ class _Graph:
             if hasattr(node, "variable"):
                 handles.append(node.variable.register_hook(lambda _, node=node: self.events.append(node)))
             else:
-                handles.append(node.register_prehook(lambda given, node=node: self._arrive(node, given, running)))
-                handles.append(node.register_hook(lambda sent, given, node=node: self._send(node, sent, running)))
+                handles.append(
+                    node.register_prehook(lambda given, node=node: self._arrive(node, given, running))
+                )
+                handles.append(
+                    node.register_hook(lambda sent, given, node=node: self._send(node, sent, running))
+                )
         try:
             gradients = torch.autograd.grad(
                 ends, [node.variable for node in leaves], self.seeds, retain_graph=True, allow_unused=True
@@ -226,7 +232,9 @@ class _Builder:
             gradient = sent[place] if place < len(sent) else None
             self._connect(source, number, made, place, gradient, True)
         for place, constant in enumerate(dict.fromkeys(map(id, constants)), len(node.next_functions)):
-            self._connect(next(each for each in constants if id(each) == constant), 0, made, place, None, False)
+            self._connect(
+                next(each for each in constants if id(each) == constant), 0, made, place, None, False
+            )
 
     def _constant(self, key: tuple[int, int]) -> Node:
         if key not in self._of_constant:
@@ -250,17 +258,31 @@ class _Builder:
             if node in self._of and any(each is tensor for each in call.others):
                 return self._of[node]
         return next(
-            (self._of_constant[key] for key in self._of_constant if self.watch.constants[key].tensor is tensor), None
+            (
+                self._of_constant[key]
+                for key in self._of_constant
+                if self.watch.constants[key].tensor is tensor
+            ),
+            None,
         )
 
     def _connect(
-        self, source: Node, number: int, target: Node, place: int, gradient: Tensor | None, differentiable: bool
+        self,
+        source: Node,
+        number: int,
+        target: Node,
+        place: int,
+        gradient: Tensor | None,
+        differentiable: bool,
     ) -> None:
         value = source.values[number] if differentiable or source.kind == "constant" else target.value
         local = None
         ones = [*target.upstream, gradient, value]
-        if differentiable and target.kind != "output" and len(target.upstream) == 1 and all(
-            each is not None and each.layout == torch.strided and each.numel() == 1 for each in ones
+        if (
+            differentiable
+            and target.kind != "output"
+            and len(target.upstream) == 1
+            and all(each is not None and each.layout == torch.strided and each.numel() == 1 for each in ones)
         ):
             upstream = target.upstream[0].item()
             local = gradient.item() / upstream if upstream else None
@@ -341,7 +363,10 @@ def _why_no_graph(watch: Watch, outputs: list[Tensor]) -> str:
             "follow them there. Use PyTorch's operators, or wrap the passage in an autograd.Function."
         )
     if "detach" in watch.cuts:
-        return start + "it was detached (.detach() or .data) on the way. Remove that call, or differentiate before it."
+        return (
+            start
+            + "it was detached (.detach() or .data) on the way. Remove that call, or differentiate before it."
+        )
     if watch.unrecorded:
         return start + "it was computed under torch.no_grad(). Remove that block."
     return start + "no output depends on a tensor that requires a gradient."
@@ -354,7 +379,9 @@ def _named_outputs(result: Any) -> list[tuple[str, Tensor]]:
         named = [("output", each) for each in tree_leaves(result)]
     tensors = [(name, each) for name, each in named if isinstance(each, Tensor)]
     if not tensors:
-        raise TypeError(f"fn returned {type(result).__name__} without a tensor in it; it must return at least one.")
+        raise TypeError(
+            f"fn returned {type(result).__name__} without a tensor in it; it must return at least one."
+        )
     return tensors
 
 
@@ -374,8 +401,14 @@ def _argument_names(fn: Callable, inputs: tuple, names: Sequence[str] | None) ->
         parameters = list(inspect.signature(fn).parameters.values())[combined:]
     except (TypeError, ValueError):
         parameters = []
-    plain = [each.name for each in parameters if each.kind in (each.POSITIONAL_ONLY, each.POSITIONAL_OR_KEYWORD)]
-    spare = ["x", "y", "z"] if not parameters else [each.name for each in parameters if each.kind == each.VAR_POSITIONAL]
+    plain = [
+        each.name for each in parameters if each.kind in (each.POSITIONAL_ONLY, each.POSITIONAL_OR_KEYWORD)
+    ]
+    spare = (
+        ["x", "y", "z"]
+        if not parameters
+        else [each.name for each in parameters if each.kind == each.VAR_POSITIONAL]
+    )
     rest = len(inputs) - len(plain)
     return (plain + (spare if len(spare) >= rest else (spare or ["input"]) * rest))[: len(inputs)]
 

@@ -182,10 +182,7 @@ class Watch:
             ) from error
         self.inside.append((first, torch._C._autograd._get_sequence_nr(), cls.__name__))
         flat = result if isinstance(result, tuple) else (result,)
-        flat = tuple(
-            each.detach() if any(each is cut for cut in context.cut) else each
-            for each in flat
-        )
+        flat = tuple(each.detach() if any(each is cut for cut in context.cut) else each for each in flat)
         return flat if isinstance(result, tuple) else flat[0]
 
 
@@ -242,7 +239,10 @@ def _arguments(func: Any, args: tuple, kwargs: dict) -> tuple[str, ...]:
     """What an operator was given besides tensors, where it differs from the default."""
     shown = []
     declared = func._schema.arguments
-    pairs = [*zip(declared, args, strict=False), *((each, kwargs.get(each.name)) for each in declared[len(args) :])]
+    pairs = [
+        *zip(declared, args, strict=False),
+        *((each, kwargs.get(each.name)) for each in declared[len(args) :]),
+    ]
     for argument, value in pairs:
         if value is None or value == [] or not isinstance(value, (int, float, list, tuple)):
             continue
