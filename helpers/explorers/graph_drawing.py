@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
@@ -19,7 +20,7 @@ from helpers.graph.layout import Layout, Wish, layout
 
 NAME, NOTE = 13, 12  # font sizes, in pixels
 NAME_WIDTH, NOTE_WIDTH = 8.6, 7.3  # of a character, generously
-NODE_HEIGHT, LABEL_HEIGHT = 42, 46
+NODE_HEIGHT, LINE_HEIGHT = 42, 16
 LONGEST = 22  # characters of a line in a node
 LEGEND = 24  # height
 
@@ -67,7 +68,8 @@ class GraphDrawing:
         late = [node.id for node in recording.nodes if not recording.into(node)]
         for self._stacked in (False, True):
             wishes = [self._wish(edge) for edge in recording.edges]
-            self.place: Layout = layout(self._sizes, wishes, late, NODE_HEIGHT, LABEL_HEIGHT, most)
+            lines = 2 if self._stacked else 1
+            self.place: Layout = layout(self._sizes, wishes, late, NODE_HEIGHT, lines * LINE_HEIGHT, most)
             if self.place.width <= room:
                 break
         self.width, self.height = self.place.width, self.place.height
@@ -91,14 +93,19 @@ class GraphDrawing:
             self._shape(node)
 
     def show(
-        self, nodes: Mapping[int, Light], edges: Mapping[int, tuple[Light, bool, bool]], collected=()
-    ) -> list:
+        self,
+        nodes: Mapping[int, Light],
+        edges: Mapping[int, tuple[Light, bool, bool]],
+        collected: Collection[int] = (),
+        notes: Mapping[int, tuple[str, Ink]] | None = None,
+    ) -> list[Artist]:
         """The artists of a state.
 
         Args:
             nodes: how each node is lit, by id.
             edges: by number: how each edge is lit, and whether its value and its gradient are shown.
             collected: leaves whose gradient is shown.
+            notes: second lines of nodes for this state, by id.
         """
         artists: list[Artist] = []
         for number, (light, value, gradient) in edges.items():
@@ -110,23 +117,23 @@ class GraphDrawing:
         for place, light in nodes.items():
             artists += self._kept(("node", place, light), lambda p=place, lit=light: self._lit_node(p, lit))
         for node in self.recording.nodes:
-            text = self._collected.get(node.id) if node.id in collected else self._notes[node.id]
+            text, ink = self._second_line(node, node.id in collected)
+            text, ink = (notes or {}).get(node.id, (text, ink))
             if text:
-                ink = MUTED if node.id not in collected else CUSTOM if id(node) in self._changed else BACKWARD
                 artists += self._kept(
                     ("note", node.id, text), lambda n=node, t=text, i=ink: self._second(n, t, i)
                 )
         return artists
 
-    def note(self, place: int, text: str, ink: Ink) -> list[Artist]:
-        """A second line of a node for one state."""
-        node = self.recording.nodes[place]
-        return self._kept(("note", place, text), lambda: self._second(node, text, ink))
+    def _second_line(self, node: Node, collected: bool) -> tuple[str, Ink]:
+        if not collected or node.id not in self._collected:
+            return self._notes[node.id], MUTED
+        return self._collected[node.id], CUSTOM if id(node) in self._changed else BACKWARD
 
     def _kept(self, key: tuple, make) -> list[Artist]:
         if key not in self._made:
             self._made[key] = make()
-            self._picture._known.update(self._made[key])
+            self._picture.move(*self._made[key])
         return self._made[key]
 
     def _centre(self, place: int) -> tuple[float, float]:
@@ -234,7 +241,7 @@ class GraphDrawing:
     def _line(self, number: int, **style) -> PathPatch:
         points = [(x + self._left, y + self._top) for x, y in self.place.paths[number]]
         corners, codes = [points[0]], [Path.MOVETO]
-        for (x, y), (to_x, to_y) in zip(points, points[1:], strict=False):
+        for (x, y), (to_x, to_y) in itertools.pairwise(points):
             if abs(x - to_x) < 0.5:
                 corners.append((to_x, to_y))
                 codes.append(Path.LINETO)

@@ -26,8 +26,9 @@ from helpers.graph.record import as_before, stand_in
 MODES = ("injection", "substitution", "verification")
 MARGIN, HEAD, GAP, LINE = 18, 40, 34, 23
 LEAST_WIDTH, ROOM = 640, 720  # of a picture, in pixels: at least, and where it can be kept to
-STEPS = [10.0 ** (-1 - half / 2) for half in range(23)]
-MOST_COORDINATES = 8
+STEPS = [10.0 ** (-1 - half / 2) for half in range(21)]
+STEPS_IN_SINGLE = 11  # of them make sense in single precision
+MOST_COORDINATES = 6
 TABLE, PLOT, REACH = 320, 150, 116  # of the verification: widths and heights in pixels
 NUDGE = (
     ("▼", "value", FORWARD),
@@ -412,7 +413,7 @@ class Verification(GraphStepper):
         under = legend(None, MARGIN, 0, width - 2 * MARGIN, NUDGE)
         self.size = (math.ceil(width), math.ceil(self._foot + under + 6))
         double = self._dtype() in (torch.float64, torch.complex128)
-        steps = STEPS if double else STEPS[:15]
+        steps = STEPS if double else STEPS[:STEPS_IN_SINGLE]
         start = min(range(len(steps)), key=lambda at: abs(math.log10(steps[at]) + (6 if double else 2.5)))
         labels = [_coordinate(self.recording, each) for each in self.coordinates]
         controls = [Control("eps", "step ε", steps, [f"{step:.1e}" for step in steps], start)]
@@ -498,13 +499,15 @@ class Verification(GraphStepper):
         for at, name in enumerate(rows):
             ink = inks.get(name, TEXT)
             panel.text(left, base + 46 + LINE * at, name, color=ink.light, fontsize=13, va="center")
-        style = {"fontsize": 13, "ha": "right", "va": "center", "family": "DejaVu Sans Mono"}
-        self._numbers = [
-            picture.move(
-                panel.text(right, base + 46 + LINE * at, "", color=inks.get(name, TEXT).light, **style)
-            )
-            for at, name in enumerate(rows)
-        ]
+        style = {
+            "fontsize": 13,
+            "ha": "right",
+            "va": "center",
+            "family": "DejaVu Sans Mono",
+            "linespacing": LINE / 13,
+        }
+        middle = base + 46 + LINE * (len(rows) - 1) / 2
+        self._numbers = picture.move(panel.text(right, middle, "", **style))
         style = {"fontsize": 15, "weight": "bold", "va": "center", "parse_math": False}
         self._verdict = picture.move(panel.text(left, base + 46 + LINE * len(rows) + 12, "", **style))
         self._secant = picture.move(
@@ -521,8 +524,7 @@ class Verification(GraphStepper):
             *(_digits(each) for each in (answer.plus, answer.minus, answer.slope, answer.analytic)),
             *(f"{each:.1e}" for each in (answer.error, answer.tolerance)),
         )
-        for text, number in zip(self._numbers, shown, strict=True):
-            _renew(text.set_text, text.get_text(), _printed(number))
+        _renew(self._numbers.set_text, self._numbers.get_text(), _printed("\n".join(shown)))
         verdict, ink = self._judged()
         _renew(self._verdict.set_text, self._verdict.get_text(), verdict)
         _renew(self._verdict.set_color, self._verdict.get_color(), ink.light)
@@ -534,10 +536,11 @@ class Verification(GraphStepper):
             for number, edge in enumerate(self.recording.edges)
         }
         collected = {node.id for node in self.recording.of_kind("leaf")}
+        index = _coordinate(self.recording, self.coordinates[self.place], named=False)
+        notes = {leaf: (f"{index} ± ε".strip(), CHECK)}
         picture.moving[:] = [
-            *self.drawing.show(nodes, edges, collected),
-            *(self._secant, self._claim, self._points, self._verdict),
-            *self._numbers,
+            *self.drawing.show(nodes, edges, collected, notes),
+            *(self._secant, self._claim, self._points, self._verdict, self._numbers),
         ]
 
     def _draw_lines(self, answer: Answer) -> None:
@@ -740,12 +743,13 @@ def _coordinates(recording: Recording) -> list[tuple[int, int]]:
     return sorted(turns[:MOST_COORDINATES])
 
 
-def _coordinate(recording: Recording, coordinate: tuple[int, int]) -> str:
+def _coordinate(recording: Recording, coordinate: tuple[int, int], named: bool = True) -> str:
     node = recording.nodes[coordinate[0]]
+    name = node.name if named else ""
     if node.tensor.dim() == 0:
-        return node.name
+        return name
     index = torch.unravel_index(torch.tensor(coordinate[1]), node.tensor.shape)
-    return f"{node.name}[{', '.join(str(each.item()) for each in index)}]"
+    return f"{name}[{', '.join(str(each.item()) for each in index)}]"
 
 
 def _below(recording: Recording, leaf: int) -> set[int]:

@@ -65,7 +65,7 @@ def recompute_swiglu(gate: Tensor, up: Tensor) -> Tensor:
     return RecomputeSwiGLU.apply(gate, up)
 
 
-BLOCK = 64
+BLOCK = 128
 
 
 class TiledAttention(torch.autograd.Function):

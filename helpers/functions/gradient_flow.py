@@ -13,7 +13,7 @@ from helpers.functions import arguments
 from helpers.functions.contract import Support, Surrogate
 
 FLOATS = (torch.bfloat16, torch.float32, torch.float64)
-NOTHING = Support(True, True, True, True, FLOATS, "nothing")
+NOTHING = Support(True, True, False, True, FLOATS, "nothing")
 
 
 class StopGradient(torch.autograd.Function):
@@ -41,10 +41,6 @@ class StopGradient(torch.autograd.Function):
     @staticmethod
     def backward(ctx, grad_output: Tensor) -> Tensor:
         return torch.zeros_like(grad_output)
-
-    @staticmethod
-    def jvp(ctx, tangent: Tensor) -> Tensor:
-        return torch.zeros_like(tangent).view_as(tangent)
 
 
 def stop_gradient(x: Tensor) -> Tensor:
@@ -80,10 +76,6 @@ class ScaleGradient(torch.autograd.Function):
     @staticmethod
     def backward(ctx, grad_output: Tensor) -> tuple[Tensor, None]:
         return ctx.scale * grad_output, None
-
-    @staticmethod
-    def jvp(ctx, tangent: Tensor, _: None) -> Tensor:
-        return (ctx.scale * tangent).view_as(tangent)
 
 
 def scale_gradient(x: Tensor, scale: float) -> Tensor:
@@ -122,10 +114,6 @@ class ReverseGradient(torch.autograd.Function):
     @staticmethod
     def backward(ctx, grad_output: Tensor) -> tuple[Tensor, None]:
         return -ctx.scale * grad_output, None
-
-    @staticmethod
-    def jvp(ctx, tangent: Tensor, _: None) -> Tensor:
-        return (-ctx.scale * tangent).view_as(tangent)
 
 
 def reverse_gradient(x: Tensor, scale: float = 1.0) -> Tensor:
@@ -246,10 +234,6 @@ class StraightThroughRound(torch.autograd.Function):
     @staticmethod
     def backward(ctx, grad_output: Tensor) -> Tensor:
         return grad_output
-
-    @staticmethod
-    def jvp(ctx, tangent: Tensor) -> Tensor:
-        return tangent.clone()
 
 
 def straight_through_round(x: Tensor) -> Tensor:

@@ -15,11 +15,11 @@ class Cube(torch.autograd.Function):
     r"""The smallest complete Function: :math:`y = x^3`, :math:`y' = 3x^2`, element by element.
 
     Saves ``x``, an input, so the gradient can be differentiated as often as you like.
-    Supports double backward, ``torch.func`` and ``torch.compile``.
+    Supports double backward, ``torch.func`` and forward mode; a Function with ``jvp`` is not traced by ``torch.compile``.
     """
 
     generate_vmap_rule = True
-    support = Support(True, True, True, True, FLOATS, "x")
+    support = Support(True, True, True, False, FLOATS, "x")
 
     @staticmethod
     def forward(x: Tensor) -> Tensor:
@@ -104,7 +104,7 @@ class MatMulBias(torch.autograd.Function):
     """
 
     generate_vmap_rule = True
-    support = Support(True, True, True, True, FLOATS, "x, weight")
+    support = Support(True, True, False, True, FLOATS, "x, weight")
 
     @staticmethod
     def forward(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
@@ -114,7 +114,6 @@ class MatMulBias(torch.autograd.Function):
     def setup_context(ctx, inputs: tuple[Tensor, Tensor, Tensor], output: Tensor) -> None:
         x, weight, _ = inputs
         ctx.save_for_backward(x, weight)
-        ctx.save_for_forward(x, weight)
 
     @staticmethod
     def backward(ctx, grad_output: Tensor) -> tuple[Tensor | None, Tensor | None, Tensor | None]:
@@ -124,18 +123,6 @@ class MatMulBias(torch.autograd.Function):
         grad_weight = grad_output.mT @ x if needs_weight else None
         grad_bias = grad_output.sum(0) if needs_bias else None
         return grad_x, grad_weight, grad_bias
-
-    @staticmethod
-    def jvp(
-        ctx, x_tangent: Tensor | None, weight_tangent: Tensor | None, bias_tangent: Tensor | None
-    ) -> Tensor:
-        x, weight = ctx.saved_tensors
-        tangent = x.new_zeros(len(x), len(weight))
-        if x_tangent is not None:
-            tangent = tangent + x_tangent @ weight.mT
-        if weight_tangent is not None:
-            tangent = tangent + x @ weight_tangent.mT
-        return tangent if bias_tangent is None else tangent + bias_tangent
 
 
 def matmul_bias(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:

@@ -25,13 +25,13 @@ class Huber(torch.autograd.Function):
     Saves ``input`` and ``target``, not the residual: what is neither input nor output is a constant to a second
     derivative, and would make it silently wrong. ``delta`` travels on ``ctx``, so a later call cannot change it.
 
-    Supports double backward, ``torch.func`` (grad, vmap, jvp, jacrev) and ``torch.compile``.
+    Supports double backward, ``torch.func`` (grad, vmap, jacrev) and ``torch.compile``.
 
     Source: P. J. Huber (1964), "Robust Estimation of a Location Parameter"; ``torch.nn.HuberLoss``.
     """
 
     generate_vmap_rule = True
-    support = Support(True, True, True, True, FLOATS, "input, target")
+    support = Support(True, True, False, True, FLOATS, "input, target")
 
     @staticmethod
     def forward(input: Tensor, target: Tensor, delta: float) -> Tensor:
@@ -43,7 +43,6 @@ class Huber(torch.autograd.Function):
     def setup_context(ctx, inputs: tuple[Tensor, Tensor, float], output: Tensor) -> None:
         input, target, ctx.delta = inputs
         ctx.save_for_backward(input, target)
-        ctx.save_for_forward(input, target)
 
     @staticmethod
     def backward(ctx, grad_output: Tensor) -> tuple[Tensor | None, Tensor | None, None]:
@@ -51,13 +50,6 @@ class Huber(torch.autograd.Function):
         grad = grad_output * (input - target).clamp(-ctx.delta, ctx.delta)
         needs_input, needs_target, _ = ctx.needs_input_grad
         return grad if needs_input else None, -grad if needs_target else None, None
-
-    @staticmethod
-    def jvp(ctx, input_tangent: Tensor | None, target_tangent: Tensor | None, _: None) -> Tensor:
-        input, target = ctx.saved_tensors
-        slope = (input - target).clamp(-ctx.delta, ctx.delta)
-        moved = torch.zeros_like(slope) if input_tangent is None else input_tangent
-        return slope * (moved if target_tangent is None else moved - target_tangent)
 
 
 def huber(input: Tensor, target: Tensor, delta: float = 1.0) -> Tensor:

@@ -79,7 +79,7 @@ class Log1mExp(torch.autograd.Function):
     """
 
     generate_vmap_rule = True
-    support = Support(True, True, True, True, FLOATS, "x")
+    support = Support(True, True, False, True, FLOATS, "x")
 
     @staticmethod
     def forward(x: Tensor) -> Tensor:
@@ -88,17 +88,11 @@ class Log1mExp(torch.autograd.Function):
     @staticmethod
     def setup_context(ctx, inputs: tuple[Tensor], output: Tensor) -> None:
         ctx.save_for_backward(*inputs)
-        ctx.save_for_forward(*inputs)
 
     @staticmethod
     def backward(ctx, grad_output: Tensor) -> Tensor:
         (x,) = ctx.saved_tensors
         return grad_output / torch.expm1(x)
-
-    @staticmethod
-    def jvp(ctx, tangent: Tensor) -> Tensor:
-        (x,) = ctx.saved_tensors
-        return tangent / torch.expm1(x)
 
 
 def log1mexp(x: Tensor) -> Tensor:
@@ -226,7 +220,7 @@ class Softplus(torch.autograd.Function):
     """
 
     generate_vmap_rule = True
-    support = Support(True, True, True, True, FLOATS, "x")
+    support = Support(True, True, False, True, FLOATS, "x")
 
     @staticmethod
     def forward(x: Tensor, beta: float) -> Tensor:
@@ -237,17 +231,11 @@ class Softplus(torch.autograd.Function):
     def setup_context(ctx, inputs: tuple[Tensor, float], output: Tensor) -> None:
         x, ctx.beta = inputs
         ctx.save_for_backward(x)
-        ctx.save_for_forward(x)
 
     @staticmethod
     def backward(ctx, grad_output: Tensor) -> tuple[Tensor, None]:
         (x,) = ctx.saved_tensors
         return grad_output * torch.sigmoid(ctx.beta * x), None
-
-    @staticmethod
-    def jvp(ctx, tangent: Tensor, _: None) -> Tensor:
-        (x,) = ctx.saved_tensors
-        return tangent * torch.sigmoid(ctx.beta * x)
 
 
 def softplus(x: Tensor, beta: float = 1.0) -> Tensor:

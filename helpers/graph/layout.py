@@ -7,6 +7,7 @@ in dot (Gansner et al. 1993), so that no label can lie on a node or on another l
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -17,6 +18,7 @@ MOST_IN_A_LAYER = 5
 SWEEPS = 12
 THIN = 10  # width kept free for an edge that only passes
 GAP = 18
+BEND = 17  # height in which edges bend
 
 
 @dataclass(frozen=True)
@@ -63,8 +65,8 @@ def layout(
     sizes: Mapping[int, tuple[float, float]],
     edges: Sequence[Wish],
     late: Sequence[int] = (),
-    row_height: float = 40,
-    label_height: float = 46,
+    row_height: float = 42,
+    label_height: float = 16,
     most: int = MOST_IN_A_LAYER,
 ) -> Layout:
     """Place nodes and edges.
@@ -73,7 +75,8 @@ def layout(
         sizes: width and height of each node, in an order in which every source comes before its target.
         edges: what is to be drawn between them.
         late: nodes without a source that are best placed right above whoever uses them.
-        row_height, label_height: of a layer of nodes, and of the labels between two layers.
+        row_height, label_height: of a layer of nodes, and of the labels between two layers. An edge bends only
+            above and below labels, in a space of its own.
         most: the largest number of nodes beside one another.
     """
     layer = _layers(list(sizes), edges, set(late), most)
@@ -88,13 +91,20 @@ def layout(
     left = min(at - item.left for at, item in zip(x, items, strict=True))
     right = max(at + item.right for at, item in zip(x, items, strict=True))
 
+    between = label_height + 2 * BEND
+
     def place(index: int) -> tuple[float, float]:
         row = items[index].row
-        above = (row + 1) // 2 * row_height + row // 2 * label_height
-        return x[index] - left, above + (label_height if row % 2 else row_height) / 2
+        above = (row + 1) // 2 * row_height + row // 2 * between
+        return float(x[index] - left), above + (between if row % 2 else row_height) / 2
+
+    def through(index: int) -> list[tuple[float, float]]:
+        at, middle = place(index)
+        half = (label_height if items[index].row % 2 else row_height) / 2
+        return [(at, middle - half), (at, middle + half)]
 
     last = max(layer.values())
-    height = (last + 1) * row_height + last * label_height
+    height = (last + 1) * row_height + last * between
     nodes = {node: place(index) for node, index in of_node.items()}
     labels, paths = [], []
     ports = _ports(edges, chains, nodes, sizes, place)
@@ -102,7 +112,7 @@ def layout(
         labels.append(place(chain[-1]))
         top = nodes[edge.source][1] + sizes[edge.source][1] / 2
         bottom = nodes[edge.target][1] - sizes[edge.target][1] / 2
-        paths.append([(start, top), *(place(index) for index in chain), (end, bottom)])
+        paths.append([(start, top), *(point for index in chain for point in through(index)), (end, bottom)])
     return Layout(right - left, height, nodes, labels, paths)
 
 
@@ -149,7 +159,7 @@ def _chain(items: list[_Item], of_node: dict[int, int], edge: Wish, layer: dict[
         label = row == last
         items.append(_Item(row, edge.left if label else THIN / 2, edge.right if label else THIN / 2, 2.0))
     whole = [of_node[edge.source], *chain, of_node[edge.target]]
-    for above, below in zip(whole, whole[1:], strict=False):
+    for above, below in itertools.pairwise(whole):
         items[above].below.append(below)
         items[below].above.append(above)
     return chain
@@ -196,7 +206,7 @@ def _coordinates(items: list[_Item], rows: list[list[int]]) -> np.ndarray:
     x = np.zeros(len(items))
     offsets = []
     for row in rows:
-        steps = [items[one].right + GAP + items[other].left for one, other in zip(row, row[1:], strict=False)]
+        steps = [items[one].right + GAP + items[other].left for one, other in itertools.pairwise(row)]
         offsets.append(np.concatenate([[0.0], np.cumsum(steps)]) if row else np.zeros(0))
         if row:
             x[row] = offsets[-1] - offsets[-1][-1] / 2

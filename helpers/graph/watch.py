@@ -189,6 +189,11 @@ class Watch:
 class _Operators(TorchDispatchMode):
     """Below autograd: every operator, also those inside composite ones."""
 
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        """Guarding this mode against the compiler would import the compiler, which takes two seconds."""
+        return False
+
     def __init__(self, watch: Watch) -> None:
         super().__init__()
         self.watch = watch
