@@ -11,9 +11,10 @@ from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.patches import FancyBboxPatch, Patch, PathPatch, Polygon
 from matplotlib.path import Path
+from matplotlib.text import Text
 from torch import Tensor
 
-from helpers.explorers.palette import BACKWARD, CUSTOM, FORWARD, GROUND, MUTED, PANEL, TEXT, Ink
+from helpers.explorers.palette import BACKWARD, CUSTOM, FORWARD, GROUND, MUTED, TEXT, Ink
 from helpers.explorers.stage import Picture
 from helpers.graph import Edge, Node, Recording, numbers
 from helpers.graph.layout import Layout, Wish, layout
@@ -23,6 +24,8 @@ NAME_WIDTH, NOTE_WIDTH = 8.6, 7.3  # of a character, generously
 NODE_HEIGHT, LINE_HEIGHT = 42, 16
 LONGEST = 22  # characters of a line in a node
 LEGEND = 24  # height
+
+TINT, TINT_NOW = 0.06, 0.13  # of a node; more would cost the text in it its contrast
 
 DOWN, UP, OWN, DIFFERENT = "▼ ", "▲ ", "◆ ", "≠ "
 
@@ -68,8 +71,10 @@ class GraphDrawing:
         late = [node.id for node in recording.nodes if not recording.into(node)]
         for self._stacked in (False, True):
             wishes = [self._wish(edge) for edge in recording.edges]
-            lines = 2 if self._stacked else 1
-            self.place: Layout = layout(self._sizes, wishes, late, NODE_HEIGHT, lines * LINE_HEIGHT, most)
+            lines, gap = (2, 12) if self._stacked else (1, 18)
+            self.place: Layout = layout(
+                self._sizes, wishes, late, NODE_HEIGHT, lines * LINE_HEIGHT, gap, most
+            )
             if self.place.width <= room:
                 break
         self.width, self.height = self.place.width, self.place.height
@@ -86,9 +91,7 @@ class GraphDrawing:
         self._made: dict[tuple, list[Artist]] = {}
         for number, edge in enumerate(self.recording.edges):
             style = "-" if edge.differentiable else (0, (1, 2.5))
-            panel.add_patch(
-                self._line(number, edgecolor=MUTED.light, linewidth=1, linestyle=style, alpha=0.55)
-            )
+            self._put(self._line(number, edgecolor=MUTED.light, linewidth=1, linestyle=style, alpha=0.55))
         for node in self.recording.nodes:
             self._shape(node)
 
@@ -135,6 +138,14 @@ class GraphDrawing:
             self._made[key] = make()
             self._picture.move(*self._made[key])
         return self._made[key]
+
+    def _put(self, artist: Artist) -> Artist:
+        """Add to the figure itself: axes would clip each artist and measure it, which costs more than drawing it."""
+        artist.set_transform(self._panel.transData)
+        return self._panel.figure.add_artist(artist)
+
+    def _write(self, x: float, y: float, text: str, **style) -> Artist:
+        return self._put(Text(x, y, text, va="center", parse_math=False, **style))
 
     def _centre(self, place: int) -> tuple[float, float]:
         x, y = self.place.nodes[place]
@@ -192,21 +203,21 @@ class GraphDrawing:
 
     def _shape(self, node: Node) -> None:
         styles = {
-            "leaf": {"facecolor": PANEL.light, "edgecolor": TEXT.light, "linewidth": 1.4},
+            "leaf": {"facecolor": GROUND.light, "edgecolor": TEXT.light, "linewidth": 1.4},
             "constant": {
                 "facecolor": GROUND.light,
                 "edgecolor": MUTED.light,
                 "linewidth": 1.2,
                 "linestyle": (0, (3, 2)),
             },
-            "operator": {"facecolor": PANEL.light, "edgecolor": MUTED.light, "linewidth": 1.2},
+            "operator": {"facecolor": GROUND.light, "edgecolor": MUTED.light, "linewidth": 1.2},
             "custom": {"facecolor": GROUND.light, "edgecolor": CUSTOM.light, "linewidth": 2.6},
-            "output": {"facecolor": PANEL.light, "edgecolor": TEXT.light, "linewidth": 1.4},
+            "output": {"facecolor": GROUND.light, "edgecolor": TEXT.light, "linewidth": 1.4},
         }
-        self._panel.add_patch(self._outline(node, zorder=3, **styles[node.kind]))
+        self._put(self._outline(node, zorder=3, **styles[node.kind]))
         if node.kind == "output":
             style = {"facecolor": "none", "edgecolor": TEXT.light, "linewidth": 1}
-            self._panel.add_patch(self._outline(node, -3, zorder=3, **style))
+            self._put(self._outline(node, -3, zorder=3, **style))
         if node.id in self._framed:
             style = {
                 "facecolor": "none",
@@ -214,29 +225,29 @@ class GraphDrawing:
                 "linewidth": 1.6,
                 "linestyle": CUSTOM.dash,
             }
-            self._panel.add_patch(self._outline(node, 5, zorder=3, **style))
+            self._put(self._outline(node, 5, zorder=3, **style))
         x, y = self._centre(node.id)
         two = self._notes[node.id] or self._collected.get(node.id)
         colour = CUSTOM.light if node.kind == "custom" else TEXT.light
-        style = {"fontsize": NAME, "weight": "bold", "ha": "center", "va": "center", "zorder": 6}
-        self._panel.text(x, y - (8 if two else 0), _cut(node.name), color=colour, parse_math=False, **style)
+        style = {"fontsize": NAME, "weight": "bold", "ha": "center", "zorder": 6}
+        self._write(x, y - (8 if two else 0), _cut(node.name), color=colour, **style)
 
     def _second(self, node: Node, text: str, ink: Ink) -> list[Artist]:
         x, y = self._centre(node.id)
         colour = CUSTOM.light if node.kind == "custom" else ink.light
-        style = {"fontsize": NOTE, "ha": "center", "va": "center", "zorder": 6, "parse_math": False}
-        return [self._panel.text(x, y + 9, text, color=colour, **style)]
+        return [self._write(x, y + 9, text, color=colour, fontsize=NOTE, ha="center", zorder=6)]
 
     def _lit_node(self, place: int, light: Light) -> list[Artist]:
         node = self.recording.nodes[place]
         ink = CUSTOM if node.kind == "custom" else light.ink
-        tint = (light.ink.light, 0.26 if light.now else 0.09)
+        injecting = ink is CUSTOM and light.now and light.ink is BACKWARD
+        tint = ((CUSTOM if injecting else light.ink).light, TINT_NOW if light.now else TINT)
         width = 3.4 if light.now else 2.2
         lit = [self._outline(node, zorder=4, facecolor=tint, edgecolor=ink.light, linewidth=width)]
         if light.now:
             style = {"facecolor": "none", "edgecolor": (ink.light, 0.35), "linewidth": 3}
             lit.append(self._outline(node, 5, zorder=4, **style))
-        return [self._panel.add_patch(each) for each in lit]
+        return [self._put(each) for each in lit]
 
     def _line(self, number: int, **style) -> PathPatch:
         points = [(x + self._left, y + self._top) for x, y in self.place.paths[number]]
@@ -261,7 +272,7 @@ class GraphDrawing:
         x, y, size = x + self._left, y + self._top, 9 if light.now else 7
         corners = [(x, y), (x - 0.6 * size, y - way * size), (x + 0.6 * size, y - way * size)]
         head = Polygon(corners, closed=True, color=ink.light, zorder=2.5)
-        return [self._panel.add_patch(line), self._panel.add_patch(head)]
+        return [self._put(line), self._put(head)]
 
     def _label(self, number: int, forward: bool) -> list[Artist]:
         edge = self.recording.edges[number]
@@ -271,16 +282,14 @@ class GraphDrawing:
         if forward:
             place = (x + 5, y - shift) if self._stacked else (x - 5, y)
             style = {"color": FORWARD.light, "ha": "left" if self._stacked else "right"}
-            text = self._panel.text(*place, self._value(edge), **style)
+            text = self._value(edge)
         else:
             own = self.recording.nodes[edge.target].kind == "custom"
             ink = CUSTOM if own or id(edge) in self._changed else BACKWARD
             weight = "bold" if id(edge) in self._changed else "normal"
-            text = self._panel.text(
-                x + 5, y + shift, self._gradient(edge), color=ink.light, weight=weight, ha="left"
-            )
-        text.set(fontsize=NOTE, va="center", zorder=5, parse_math=False)
-        return [text]
+            place, text = (x + 5, y + shift), self._gradient(edge)
+            style = {"color": ink.light, "weight": weight, "ha": "left"}
+        return [self._write(*place, text, fontsize=NOTE, zorder=5, **style)]
 
 
 def legend(

@@ -24,7 +24,7 @@ from helpers.graph import Edge, Event, Node, Recording, numbers, record
 from helpers.graph.record import as_before, stand_in
 
 MODES = ("injection", "substitution", "verification")
-MARGIN, HEAD, GAP, LINE = 18, 40, 34, 23
+MARGIN, HEAD, GAP, LINE = 10, 40, 34, 23
 LEAST_WIDTH, ROOM = 640, 720  # of a picture, in pixels: at least, and where it can be kept to
 STEPS = [10.0 ** (-1 - half / 2) for half in range(21)]
 STEPS_IN_SINGLE = 11  # of them make sense in single precision
@@ -131,7 +131,7 @@ class Injection(GraphStepper):
     def prepare(self, against: Callable | None, names: Sequence[str] | None) -> None:
         self.drawing = GraphDrawing(self.recording, ROOM - 2 * MARGIN)
         width = max(LEAST_WIDTH, self.drawing.width + 2 * MARGIN)
-        self._foot = HEAD + self.drawing.height + 1.5 * MARGIN
+        self._foot = HEAD + self.drawing.height + 3 * MARGIN
         under = legend(None, MARGIN, 0, width - 2 * MARGIN, _marks(self.recording))
         self.size = (math.ceil(width), math.ceil(self._foot + under + 6))
         last = len(self.recording.events) + 1
@@ -141,7 +141,7 @@ class Injection(GraphStepper):
     def stage(self, picture: Picture) -> None:
         panel = self._panel(picture)
         width = self.size[0]
-        self.drawing.stage(picture, panel, (width - self.drawing.width) / 2, HEAD + MARGIN / 2)
+        self.drawing.stage(picture, panel, (width - self.drawing.width) / 2, HEAD + MARGIN)
         style = {"fontsize": 15, "weight": "bold", "va": "center"}
         self._heads = {
             phase: picture.move(panel.text(MARGIN, 20, text, color=ink.light, **style))
@@ -226,7 +226,7 @@ class Substitution(GraphStepper):
         self._lefts = (MARGIN + spare / 2, MARGIN + heads[0] + 1.5 * spare + GAP)
         self._middle = MARGIN + heads[0] + spare + GAP / 2
         tall = max(drawing.height for drawing in self.drawings)
-        self._foot = HEAD + 36 + tall + MARGIN
+        self._foot = HEAD + 36 + tall + 2 * MARGIN
         self._marks = [*_marks(self.recording), ("≠", "differs from the default", CUSTOM)]
         if replaced:
             self._marks.append(("▭", "what the custom node replaces", CUSTOM))
@@ -409,7 +409,7 @@ class Verification(GraphStepper):
         self._base = self._evaluate()
         self.drawing = GraphDrawing(self.recording, ROOM - 3 * MARGIN - TABLE, most=3)
         width = max(LEAST_WIDTH, self.drawing.width + 3 * MARGIN + TABLE)
-        self._foot = max(self.drawing.height + 2 * MARGIN, PLOT + 240)
+        self._foot = max(self.drawing.height + 4 * MARGIN, PLOT + 240)
         under = legend(None, MARGIN, 0, width - 2 * MARGIN, NUDGE)
         self.size = (math.ceil(width), math.ceil(self._foot + under + 6))
         double = self._dtype() in (torch.float64, torch.complex128)
@@ -506,7 +506,7 @@ class Verification(GraphStepper):
             "family": "DejaVu Sans Mono",
             "linespacing": LINE / 13,
         }
-        middle = base + 46 + LINE * (len(rows) - 1) / 2
+        middle = base + 44.5 + LINE * (len(rows) - 1) / 2
         self._numbers = picture.move(panel.text(right, middle, "", **style))
         style = {"fontsize": 15, "weight": "bold", "va": "center", "parse_math": False}
         self._verdict = picture.move(panel.text(left, base + 46 + LINE * len(rows) + 12, "", **style))
@@ -537,7 +537,7 @@ class Verification(GraphStepper):
         }
         collected = {node.id for node in self.recording.of_kind("leaf")}
         index = _coordinate(self.recording, self.coordinates[self.place], named=False)
-        notes = {leaf: (f"{index} ± ε".strip(), CHECK)}
+        notes = {leaf: (f"{index} ± ε".strip(), TEXT)}
         picture.moving[:] = [
             *self.drawing.show(nodes, edges, collected, notes),
             *(self._secant, self._claim, self._points, self._verdict, self._numbers),
@@ -727,9 +727,9 @@ def _derivatives(default: Tensor | None, custom: Tensor | None, upstream: Tensor
         before = "none" if default is None else numbers(default)
         after = "none" if custom is None else numbers(custom)
         return f"gradient {before} by default, {after} by the custom rule"
-    if before == after:
-        return f"gradient ÷ upstream {before} under both rules"
     name = "local derivative" if upstream.numel() == 1 else "gradient ÷ upstream"
+    if before == after:
+        return f"{name} {before} under both rules"
     return f"{name} {before} replaced by {after}"
 
 

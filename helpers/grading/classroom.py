@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import os
-import queue
 import sys
 import threading
 import time
@@ -16,12 +14,11 @@ from pathlib import Path
 
 from helpers.grading import gradebook
 from helpers.grading.kernel import isolation
-from helpers.grading.runner import InfraError, Limits, run
+from helpers.grading.runner import InfraError, Limits, remove_leftovers, run
 from helpers.grading.score import mark, status_of, totals
 from helpers.grading.submission import Submission, Unreadable, pristine, read
 
 TRIES = 3  # of a submission on which the grader itself failed
-SLOTS = 4_000  # users set aside for kernels; each running kernel has one of its own
 
 
 @dataclass(frozen=True)
@@ -35,6 +32,7 @@ class Job:
         references: facts by notebook and exercise; empty for feedback without a reference.
         seed: ``COURSE_SEED`` for the checks.
         limits: what it may use.
+        version: digest of the course and the key; a result with another one is out of date.
     """
 
     name: str
@@ -45,6 +43,7 @@ class Job:
     references: Mapping[str, Mapping[str, list]]
     seed: int
     limits: Limits
+    version: str = ""
 
 
 @cache
@@ -52,17 +51,17 @@ def _course(folder: str) -> tuple:
     return tuple(pristine(path) for path in sorted(Path(folder).glob("*.ipynb")))
 
 
-def grade(job: Job, slot: int | None = None) -> dict:
+def grade(job: Job) -> dict:
     """Grade one submission and return its row. Whatever happens, there is a row."""
     start = time.monotonic()
     row = {"submission": job.name, "learner": job.learner, "notebook": "", "status": "unreadable", "earned": 0.0,
            "possible": 0.0, "marks": [], "flags": [], "message": job.refusal, "sha256": "", "mode": isolation(),
-           "seed": job.seed}  # fmt: skip
+           "seed": job.seed, "version": job.version}  # fmt: skip
     if not job.refusal:
         try:
             found = read(Path(job.path), job.learner, _course(job.exercises))
             row |= {"notebook": found.notebook, "flags": found.flags, "sha256": found.sha256}
-            row |= _marked(job, found, os.getpid() % SLOTS if slot is None else slot)
+            row |= _marked(job, found)
         except Unreadable as refusal:
             row["message"] = str(refusal)
         except InfraError as error:
@@ -73,14 +72,14 @@ def grade(job: Job, slot: int | None = None) -> dict:
     return row
 
 
-def _marked(job: Job, found: Submission, slot: int) -> dict:
+def _marked(job: Job, found: Submission) -> dict:
     course = next(each for each in _course(job.exercises) if each.name == found.notebook)
     stubs = {exercise.id: exercise.stub for exercise in course.exercises}
     started = {name: source for name, source in found.answers.items() if source != stubs[name]}
     attempts = {}
     for left in range(TRIES - 1, -1, -1):
         try:
-            attempts = run(course, started, job.seed, slot, job.limits) if started else {}
+            attempts = run(course, started, job.seed, job.limits) if started else {}
             break
         except InfraError:
             if not left:
@@ -110,20 +109,8 @@ def _marked(job: Job, found: Submission, slot: int) -> dict:
 
 
 def _locally(jobs: Iterable[Job], workers: int) -> Iterator[dict]:
-    slots: queue.SimpleQueue[int] = queue.SimpleQueue()
-    first = os.getpid() % (SLOTS // 64) * 64
-    for number in range(workers):
-        slots.put(first + number)
-
-    def one(job: Job) -> dict:
-        slot = slots.get()
-        try:
-            return grade(job, slot)
-        finally:
-            slots.put(slot)
-
     with ThreadPoolExecutor(workers) as pool:
-        futures = [pool.submit(one, job) for job in jobs]
+        futures = [pool.submit(grade, job) for job in jobs]
         try:
             for future in as_completed(futures):
                 yield future.result()
@@ -173,8 +160,8 @@ def run_class(
     out.mkdir(parents=True, exist_ok=True)
     log = out / "results.jsonl"
     done = {row["submission"]: row for row in gradebook.read(log) if row["status"] != "infra_error"}
-    waiting = [job for job in jobs if not _is_done(job, done)]
-    rows = {job.name: done[job.name] for job in jobs if job not in waiting}
+    rows = {job.name: done[job.name] for job in jobs if _is_done(job, done)}
+    waiting = [job for job in jobs if job.name not in rows]
     start = time.monotonic()
     try:
         for number, row in enumerate(
@@ -187,6 +174,7 @@ def run_class(
                 say(f"{number} of {len(waiting)} graded, about {_duration(left)} left")
     finally:
         gradebook.write(out, list(rows.values()))
+        remove_leftovers()
     if len(rows) != len(jobs):
         raise AssertionError(f"{len(jobs)} submissions went in, {len(rows)} rows came out")
     return [rows[job.name] for job in jobs]
@@ -194,7 +182,7 @@ def run_class(
 
 def _is_done(job: Job, done: Mapping[str, dict]) -> bool:
     row = done.get(job.name)
-    if row is None or row["seed"] != job.seed:
+    if row is None or (row["seed"], row.get("version", "")) != (job.seed, job.version):
         return False
     if job.refusal:
         return row["message"] == job.refusal

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import hashlib
 import json
 import shutil
 import sys
@@ -54,11 +55,12 @@ def check(argv: list[str]) -> int:
         row = grade_job(
             Job(path.stem, path.stem, str(path), refusal, str(options.root / "exercises"), {}, 0, Limits())
         )
-        print(
-            f"{path.name}: {row['earned']:g} of {row['possible']:g} points"
-            if row["marks"]
-            else row["message"]
-        )
+        if row["marks"]:
+            print(f"{path.name}: {row['earned']:g} of {row['possible']:g} points")
+        else:
+            cure = " `course doctor` finds out why." if row["status"] == "infra_error" else ""
+            name = "" if path.name in row["message"] else f"{path.name}: "
+            print(f"{name}{row['message']}{cure}")
         for each in row["marks"]:
             sign = {"passed": "✓", "not_started": "○"}.get(each["verdict"], "✗")
             said = {"passed": "", "not_started": ": not started"}.get(each["verdict"], f": {each['message']}")
@@ -186,11 +188,20 @@ def _references(key_file: Path | None) -> tuple[int, dict]:
     return made["seed"], made["notebooks"]
 
 
+def _version(root: Path, references: dict) -> str:
+    """Digest of all that a mark depends on besides the submission: exercises, checks, and the key."""
+    digest = hashlib.sha256(json.dumps(references, sort_keys=True).encode())
+    for path in sorted([*root.glob("exercises/*.ipynb"), *(ROOT / "helpers").glob("checks/*.py")]):
+        digest.update(path.read_bytes())
+    return digest.hexdigest()
+
+
 def _jobs(options: argparse.Namespace, unpacked: Path, seed: int, references: dict) -> list[Job]:
     exercises = options.root / "exercises"
     for path in sorted(exercises.glob("*.ipynb")):
         pristine(path)
     limits = Limits(cell=options.cell_seconds, wall=options.wall_seconds)
+    version = _version(options.root, references)
     jobs, taken = [], set()
     for learner, found in collect(options.submissions, unpacked):
         refusal = str(found) if isinstance(found, Unreadable) else ""
@@ -209,6 +220,7 @@ def _jobs(options: argparse.Namespace, unpacked: Path, seed: int, references: di
                 references,
                 seed,
                 limits,
+                version,
             )
         )
     return jobs

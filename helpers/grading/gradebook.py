@@ -37,8 +37,11 @@ def cell(value: object) -> object:
 
 
 def append(path: Path, row: dict) -> None:
-    """Write one result so that it survives whatever comes next."""
+    """Write one result so that it survives whatever comes next, on a line of its own even after a line cut off."""
+    cut = path.exists() and path.stat().st_size and not path.read_bytes().endswith(b"\n")
     with path.open("a", encoding="utf-8") as file:
+        if cut:
+            file.write("\n")
         file.write(json.dumps(row, ensure_ascii=False) + "\n")
         file.flush()
         os.fsync(file.fileno())
@@ -50,9 +53,9 @@ def read(path: Path) -> list[dict]:
     for line in path.read_text(encoding="utf-8").splitlines() if path.exists() else ():
         try:
             row = json.loads(line)
-        except ValueError:
+            rows[row["submission"]] = row
+        except (ValueError, TypeError, KeyError):
             continue
-        rows[row["submission"]] = row
     return list(rows.values())
 
 

@@ -7,22 +7,28 @@ bubblewrap it has its own folder, environment and limits only: *trusted mode*, f
 
 from __future__ import annotations
 
+import contextlib
 import os
 import resource
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import sysconfig
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 from typing import Any
 
+import psutil
 from jupyter_client.provisioning import LocalProvisioner
 
 FIRST_UID = 61_000
 """Users that no system has, one for each place in which a kernel may run."""
 
+PLACES = 4_000
+MOST_PROCESSES = 400
 GIGABYTE = 2**30
 SYSTEM = (
     "/usr",
@@ -35,6 +41,35 @@ SYSTEM = (
     "/etc/alternatives",
     "/etc/fonts",
 )
+
+
+@contextlib.contextmanager
+def place() -> Iterator[int]:
+    """A place for one kernel that no other grader on this machine has; its user is ``FIRST_UID`` plus this number.
+
+    Held by a socket with an abstract name: unlike a lock file it leaves nothing behind, and a dead grader frees it.
+    """
+    if not sys.platform.startswith("linux"):
+        yield 0
+        return
+    for number in range(PLACES):
+        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as held:
+            try:
+                held.bind(f"\0course-grading-{number}")
+            except OSError:
+                continue
+            yield number
+            return
+    raise OSError(f"all {PLACES} places for kernels are taken")
+
+
+def _tasks() -> int:
+    """How many threads this user has already: ``RLIMIT_NPROC`` counts them all, not only the kernel's."""
+    own, count = os.getuid(), 0
+    for each in psutil.process_iter(["uids", "num_threads"]):
+        if each.info["uids"] and each.info["uids"].real == own:
+            count += each.info["num_threads"] or 0
+    return count
 
 
 @cache
@@ -104,7 +139,7 @@ def _sandbox(scratch: Path, uid: int | None) -> list[str]:
     return command
 
 
-def _limits(seconds: int, memory: int) -> None:
+def _limits(seconds: int, memory: int, processes: int) -> None:
     """Resource limits, set in the child before it becomes the kernel."""
     for what, most in (
         (resource.RLIMIT_CORE, 0),
@@ -112,7 +147,7 @@ def _limits(seconds: int, memory: int) -> None:
         (resource.RLIMIT_FSIZE, GIGABYTE // 16),
         (resource.RLIMIT_NOFILE, 512),
         (resource.RLIMIT_AS, memory),
-        (resource.RLIMIT_NPROC, 400),
+        (resource.RLIMIT_NPROC, processes),
     ):
         hard = resource.getrlimit(what)[1]
         most = most if hard == resource.RLIM_INFINITY else min(most, hard)
@@ -152,7 +187,9 @@ class GradedProvisioner(LocalProvisioner):
             "COURSE_PROGRESS": "off",
         } | {name: value for name, value in os.environ.items() if name.startswith("OPENBLAS_CORE")}
         kwargs["cwd"] = str(scratch)
-        kwargs["preexec_fn"] = lambda: _limits(own["seconds"], own["memory"])
+        alone = isolation() == "isolated" and os.geteuid() == 0  # a user of its own has no other processes
+        processes = MOST_PROCESSES + (0 if alone else _tasks())
+        kwargs["preexec_fn"] = lambda: _limits(own["seconds"], own["memory"], processes)
         if isolation() == "isolated":
             uid = FIRST_UID + own["slot"] if os.geteuid() == 0 else None
             if uid is not None:
@@ -174,8 +211,6 @@ class GradedProvisioner(LocalProvisioner):
 
 
 def _descendants(pid: int) -> list[int]:
-    import psutil
-
     try:
         children = psutil.Process(pid).children(recursive=True)
     except psutil.NoSuchProcess:

@@ -17,11 +17,12 @@ from pathlib import Path
 import nbformat
 import psutil
 
-from helpers.grading.kernel import FIRST_UID, GIGABYTE, isolation
+from helpers.grading.kernel import FIRST_UID, GIGABYTE, isolation, place
 from helpers.grading.overlay import lay
 from helpers.grading.submission import Pristine
 
-PLACES = ("/dev/shm", "/tmp")  # where a kernel in trusted mode may leave files under its own user
+FOLDER = "course-run-"  # and the grader's process number
+SHARED = ("/dev/shm", "/tmp")  # folders in which a kernel's user may have left files
 
 
 class InfraError(Exception):
@@ -63,7 +64,7 @@ class Attempt:
 
 
 def run(
-    pristine: Pristine, answers: Mapping[str, str], seed: int, slot: int = 0, limits: Limits | None = None
+    pristine: Pristine, answers: Mapping[str, str], seed: int, limits: Limits | None = None
 ) -> dict[str, Attempt]:
     """Run the answers to one notebook and return what happened to each of them.
 
@@ -74,7 +75,7 @@ def run(
         InfraError: pytest or the kernel could not be started, or ended in a way that no learner's code explains.
     """
     limits = limits or Limits()
-    attempts = _once(pristine, answers, list(answers), seed, slot, limits)
+    attempts = _once(pristine, answers, list(answers), seed, limits)
     troubled = any(attempt.trouble not in ("", "student_error") for attempt in attempts.values())
     if troubled and len(answers) > 1:
         for exercise in answers:
@@ -82,20 +83,22 @@ def run(
                 "",
                 "student_error",
             ):
-                attempts |= _once(pristine, answers, [exercise], seed, slot, limits)
+                attempts |= _once(pristine, answers, [exercise], seed, limits)
     return attempts
 
 
 def _once(
-    pristine: Pristine, answers: Mapping[str, str], only: Sequence[str], seed: int, slot: int, limits: Limits
+    pristine: Pristine, answers: Mapping[str, str], only: Sequence[str], seed: int, limits: Limits
 ) -> dict[str, Attempt]:
-    base = Path(tempfile.mkdtemp(prefix="course-"))
+    remove_leftovers()
+    base = Path(tempfile.mkdtemp(prefix=f"{FOLDER}{os.getpid()}-"))
     base.chmod(0o711)
-    try:
-        records, code, killed, text = _pytest(base, pristine, answers, only, seed, slot, limits)
-    finally:
-        _sweep(slot)
-        shutil.rmtree(base, ignore_errors=True)
+    with place() as slot:
+        try:
+            records, code, killed, text = _pytest(base, pristine, answers, only, seed, slot, limits)
+        finally:
+            _sweep(slot)
+            shutil.rmtree(base, ignore_errors=True)
     if not records and not killed and code not in (0, 1):
         raise InfraError(f"pytest ended with status {code}: {text[-500:]}")
     if any(record["when"] == "setup" for record in records):
@@ -103,6 +106,14 @@ def _once(
             f"the kernel did not start: {next(r['error'] for r in records if r['when'] == 'setup')[:500]}"
         )
     return _attempts(only, records, killed)
+
+
+def remove_leftovers() -> None:
+    """Remove the folders of graders that were killed in the middle of a run."""
+    for path in Path(tempfile.gettempdir()).glob(f"{FOLDER}*"):
+        number = path.name.removeprefix(FOLDER).split("-")[0]
+        if number.isdecimal() and not psutil.pid_exists(int(number)):
+            shutil.rmtree(path, ignore_errors=True)
 
 
 def _pytest(
@@ -141,7 +152,7 @@ def _pytest(
     records = trusted / "records.jsonl"
     command = [
         sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:python", "--noconftest",
-        "-c", os.devnull, "--rootdir", str(trusted), "-p", "nbval.plugin", "-p", "helpers.grading.recorder",
+        "-c", os.devnull, "--rootdir", str(trusted), "-p", "helpers.grading.recorder", "-p", "nbval.plugin",
         "-p", "pytest_timeout", "--timeout", str(limits.cell + 30), "--nbval-lax", "--nbval-kernel-name", "graded",
         "--nbval-cell-timeout", str(limits.cell), "--color=no", str(notebook),
     ]  # fmt: skip
@@ -204,8 +215,8 @@ def _sweep(slot: int) -> None:
                 each.kill()
         except psutil.NoSuchProcess:
             continue
-    for place in PLACES:
-        for path in Path(place).iterdir():
+    for folder in SHARED:
+        for path in Path(folder).iterdir():
             try:
                 if path.lstat().st_uid == uid:
                     shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink()

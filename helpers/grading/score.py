@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import ast
+import builtins
 import math
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 
@@ -30,12 +32,15 @@ FORBIDDEN_ROOTS = {
     "importlib",
     "IPython",
     "builtins",
-    "sys",
     "ctypes",
     "gc",
     "inspect",
 }
+FORBIDDEN_NAMES = ("sys.modules", "sys.meta_path", "sys._getframe", ".__subclasses__", ".__globals__")
 FORBIDDEN_CALLS = {"__import__", "exec", "eval", "compile", "get_ipython", "globals", "vars", "open"}
+
+
+SLUG = re.compile(r"[a-z]+(-[a-z]+)*")
 
 
 @dataclass
@@ -46,6 +51,7 @@ class Mark:
         verdict: "passed", "failed", "not_started", or a status that explains why it could not be marked.
         message: one sentence for the learner; never a keyed value.
         hint: slug of the misconception that the check recognised.
+        detail: what the kernel said, for the instructor; with a key it may hold what learners must not see.
     """
 
     exercise: str
@@ -55,6 +61,7 @@ class Mark:
     verdict: str
     message: str = ""
     hint: str = ""
+    detail: str = ""
 
     def as_dict(self) -> dict:
         return asdict(self)
@@ -80,6 +87,14 @@ def broken_rule(source: str, own_rule: bool) -> str:
             roots = [(node.module or "").split(".")[0]]
         if taken := FORBIDDEN_ROOTS & set(roots):
             return f"the answer imports {min(taken)}"
+        if isinstance(node, ast.Attribute):
+            if (name := ast.unparse(node)).endswith(FORBIDDEN_NAMES):
+                return f"the answer uses {name}"
+            if own_rule and ast.unparse(node).endswith("autograd.grad"):
+                return "the answer uses autograd.grad, so autograd works out the gradient"
+        borrowed = {alias.name for alias in node.names} if isinstance(node, ast.ImportFrom) else set()
+        if own_rule and roots == ["torch"] and (taken := AUTOGRAD & borrowed):
+            return f"the answer imports {min(taken)}, so autograd works out the gradient"
         if isinstance(node, ast.Call):
             *path, name = ast.unparse(node.func).split(".")
             if name in FORBIDDEN_CALLS and not path:
@@ -142,7 +157,9 @@ def mark(
         return made
     records = [each for each in attempt.payloads if isinstance(each, dict)]
     record = records[0] if len(records) == 1 else {}
-    made.hint = record.get("hint") if isinstance(record.get("hint"), str) else ""
+    slug = record.get("hint")
+    made.hint = slug if isinstance(slug, str) and SLUG.fullmatch(slug) else ""
+    made.detail = attempt.error
     if record.get("status") == "not_started":
         made.verdict, made.message = "not_started", "Not started."
     elif attempt.trouble not in ("", "student_error"):
@@ -155,7 +172,9 @@ def mark(
             f"Write it yourself, please: {reason}.",
         )
     elif attempt.outcome != "passed":
-        made.message = attempt.error or "The check failed."
+        made.message = (
+            (attempt.error or "The check failed.") if reference is None else _without_values(attempt)
+        )
     elif len(records) != 1 or record.get("status") != "passed":
         made.message = "The check gave no record of its own, or more than one."
     elif reference is not None and not same_facts(record.get("facts"), reference):
@@ -166,6 +185,14 @@ def mark(
     else:
         made.verdict, made.earned = "passed", exercise.points
     return made
+
+
+def _without_values(attempt: Attempt) -> str:
+    """What went wrong on a keyed seed, without anything that the learner's code could have put into the words."""
+    kind = re.match(r"[A-Za-z]+(?=:)", attempt.error)
+    if attempt.trouble == "student_error" and kind and isinstance(getattr(builtins, kind[0], None), type):
+        return f"The answer cell raised {kind[0]}; run it in your own notebook to see where."
+    return "The check failed on inputs of its own; `course check` on your notebook shows more."
 
 
 TROUBLES = {

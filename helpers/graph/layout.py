@@ -18,6 +18,7 @@ MOST_IN_A_LAYER = 5
 SWEEPS = 12
 THIN = 10  # width kept free for an edge that only passes
 GAP = 18
+SPINE = 8.0  # how much more an edge between operators is straightened than one from a leaf
 BEND = 17  # height in which edges bend
 
 
@@ -51,14 +52,18 @@ class Layout:
 
 @dataclass
 class _Item:
-    """A node, a label, or the place where an edge passes a row; ``left`` and ``right`` of its x."""
+    """A node, a label, or the place where an edge passes a row; ``left`` and ``right`` of its x.
+
+    ``above`` and ``below`` are its neighbours, ``pull_above`` and ``pull_below`` how strongly each of them pulls.
+    """
 
     row: int
     left: float
     right: float
-    weight: float = 1.0
     above: list[int] = field(default_factory=list)
     below: list[int] = field(default_factory=list)
+    pull_above: list[float] = field(default_factory=list)
+    pull_below: list[float] = field(default_factory=list)
 
 
 def layout(
@@ -67,6 +72,7 @@ def layout(
     late: Sequence[int] = (),
     row_height: float = 42,
     label_height: float = 16,
+    gap: float = GAP,
     most: int = MOST_IN_A_LAYER,
 ) -> Layout:
     """Place nodes and edges.
@@ -77,17 +83,21 @@ def layout(
         late: nodes without a source that are best placed right above whoever uses them.
         row_height, label_height: of a layer of nodes, and of the labels between two layers. An edge bends only
             above and below labels, in a space of its own.
+        gap: the least space between two things beside one another.
         most: the largest number of nodes beside one another.
     """
-    layer = _layers(list(sizes), edges, set(late), most)
+    sources = {node: [edge.source for edge in edges if edge.target == node] for node in sizes}
+    layer = _layers(sources, edges, set(late), most)
+    quiet = set(late)  # leaves, and what is computed from one leaf alone, such as the transpose of a weight
+    quiet |= {node for node, before in sources.items() if len(before) == 1 and before[0] in quiet}
     items: list[_Item] = []
     of_node = {}
     for node, (width, _) in sizes.items():
         of_node[node] = len(items)
         items.append(_Item(2 * layer[node], width / 2, width / 2))
-    chains = [_chain(items, of_node, edge, layer) for edge in edges]
+    chains = [_chain(items, of_node, edge, layer, 1.0 if edge.source in quiet else SPINE) for edge in edges]
     rows = _ordered(items)
-    x = _coordinates(items, rows)
+    x = _coordinates(items, rows, gap)
     left = min(at - item.left for at, item in zip(x, items, strict=True))
     right = max(at + item.right for at, item in zip(x, items, strict=True))
 
@@ -116,9 +126,11 @@ def layout(
     return Layout(right - left, height, nodes, labels, paths)
 
 
-def _layers(nodes: list[int], edges: Sequence[Wish], late: set[int], most: int) -> dict[int, int]:
+def _layers(
+    sources: Mapping[int, list[int]], edges: Sequence[Wish], late: set[int], most: int
+) -> dict[int, int]:
     """The layer of each node: below all its sources, with at most ``most`` nodes in a layer."""
-    sources = {node: [edge.source for edge in edges if edge.target == node] for node in nodes}
+    nodes = list(sources)
     layer: dict[int, int] = {}
     taken: dict[int, int] = {}
     for node in nodes:
@@ -150,18 +162,22 @@ def _layers(nodes: list[int], edges: Sequence[Wish], late: set[int], most: int) 
     return {node: row - first for node, row in layer.items()}
 
 
-def _chain(items: list[_Item], of_node: dict[int, int], edge: Wish, layer: dict[int, int]) -> list[int]:
+def _chain(
+    items: list[_Item], of_node: dict[int, int], edge: Wish, layer: dict[int, int], pull: float
+) -> list[int]:
     """The items through which an edge runs; the last is its label, right above its target."""
     first, last = 2 * layer[edge.source] + 1, 2 * layer[edge.target] - 1
     chain = []
     for row in range(first, last + 1):
         chain.append(len(items))
         label = row == last
-        items.append(_Item(row, edge.left if label else THIN / 2, edge.right if label else THIN / 2, 2.0))
+        items.append(_Item(row, edge.left if label else THIN / 2, edge.right if label else THIN / 2))
     whole = [of_node[edge.source], *chain, of_node[edge.target]]
     for above, below in itertools.pairwise(whole):
         items[above].below.append(below)
+        items[above].pull_below.append(pull)
         items[below].above.append(above)
+        items[below].pull_above.append(pull)
     return chain
 
 
@@ -201,27 +217,31 @@ def _crossings(items: list[_Item], rows: list[list[int]]) -> int:
     return count
 
 
-def _coordinates(items: list[_Item], rows: list[list[int]]) -> np.ndarray:
+def _coordinates(items: list[_Item], rows: list[list[int]], gap: float) -> np.ndarray:
     """x of every item: near the mean of its neighbours, in order, never nearer than their widths allow."""
     x = np.zeros(len(items))
     offsets = []
     for row in rows:
-        steps = [items[one].right + GAP + items[other].left for one, other in itertools.pairwise(row)]
+        steps = [items[one].right + gap + items[other].left for one, other in itertools.pairwise(row)]
         offsets.append(np.concatenate([[0.0], np.cumsum(steps)]) if row else np.zeros(0))
         if row:
             x[row] = offsets[-1] - offsets[-1][-1] / 2
-    for sweep in range(4 * SWEEPS):
-        order = range(len(rows)) if sweep % 2 == 0 else range(len(rows) - 1, -1, -1)
-        for number in order:
+    for sweep in range(2 * SWEEPS):
+        down, last = sweep % 2 == 0, sweep >= SWEEPS
+        for number in range(len(rows)) if down else range(len(rows) - 1, -1, -1):
             row = rows[number]
             if not row:
                 continue
             wished, weights = [], []
             for index in row:
-                above, below = items[index].above, items[index].below
-                near = above + below if sweep >= 2 * SWEEPS else (above if sweep % 2 == 0 else below)
-                wished.append(np.mean(x[near]) if near else x[index])
-                weights.append(items[index].weight * max(len(near), 0.1))
+                item = items[index]
+                near, pulls = (item.above, item.pull_above) if down else (item.below, item.pull_below)
+                if last:
+                    near, pulls = item.above + item.below, item.pull_above + item.pull_below
+                strength = sum(pulls)
+                pulled = sum(pull * x[each] for pull, each in zip(pulls, near, strict=True))
+                wished.append(pulled / strength if near else x[index])
+                weights.append(strength if near else 0.1)
             fitted = isotonic_regression(np.array(wished) - offsets[number], weights=weights)
             x[row] = fitted.x + offsets[number]
     return x

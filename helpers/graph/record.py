@@ -468,7 +468,7 @@ def as_before(fn: Callable, inputs: tuple) -> Iterator[None]:
     modules = [each for each in (fn, *tree_leaves(inputs)) if isinstance(each, torch.nn.Module)]
     tensors = [each for each in tree_leaves(inputs) if isinstance(each, Tensor)]
     tensors += [each for module in modules for each in (*module.parameters(), *module.buffers())]
-    copies = [(each, each._version, _keep(each)) for each in tensors if not each.is_inference()]
+    copies = [(each, _keep(each)) for each in tensors if not each.is_inference()]
     python, numeric = random.getstate(), np.random.get_state()
     try:
         with torch.random.fork_rng(devices=[]):
@@ -476,6 +476,8 @@ def as_before(fn: Callable, inputs: tuple) -> Iterator[None]:
     finally:
         random.setstate(python)
         np.random.set_state(numeric)
-        for tensor, version, copy in copies:
-            if tensor._version != version:
+        for tensor, copy in copies:
+            if not torch.equal(
+                tensor, copy
+            ):  # batch norm changes its buffers behind the version counter's back
                 tensor.data.copy_(copy)

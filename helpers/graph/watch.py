@@ -215,7 +215,7 @@ class _Calls(TorchFunctionMode):
             name = getattr(func, "__name__", "")
             if name in ("numpy", "__array__", "item", "tolist"):
                 self.watch.cuts.append("numpy")
-            elif name in ("detach", "detach_") or func is Tensor.data.__get__:
+            elif name in ("detach", "detach_") or func == Tensor.data.__get__:
                 self.watch.cuts.append("detach")
         for each in tree_leaves(result):
             if isinstance(each, Tensor) and each.grad_fn is not None:

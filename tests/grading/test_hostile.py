@@ -251,7 +251,7 @@ def test_46_other_files_cannot_be_read(graded: Callable, tmp_path: Path) -> None
     (tmp_path / "key.json").write_text("secret")
     spy = SPY.replace("{places}", repr(str(tmp_path)) + ", '/tmp', '/proc/1/root'")
     row = graded(with_square(spy))
-    assert "secret" not in json.dumps(row) and "[]" in row["marks"][0]["message"], row["marks"][0]
+    assert "secret" not in json.dumps(row) and "[]" in row["marks"][0]["detail"], row["marks"][0]
 
 
 @isolated
@@ -284,7 +284,7 @@ def test_the_network_is_out_of_reach(graded: Callable) -> None:
     connect = "import socket\ndef square(x):\n    socket.create_connection(('127.0.0.1', 22), timeout=1)\n    return x * x"
     row = graded(with_square(connect))
     assert earned(row)["square"] == 0
-    assert any(word in row["marks"][0]["message"] for word in ("refused", "unreachable", "OSError")), row[
+    assert any(word in row["marks"][0]["detail"] for word in ("refused", "unreachable", "OSError")), row[
         "marks"
     ][0]
 
@@ -293,7 +293,7 @@ def test_the_network_is_out_of_reach(graded: Callable) -> None:
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can run kernels as another user")
 def test_the_kernel_runs_as_a_user_of_its_own(graded: Callable) -> None:
     row = graded(with_square("import os\ndef square(x):\n    raise RuntimeError(f'user {os.getuid()}')"))
-    user = int(row["marks"][0]["message"].split("user ")[1].split()[0])
+    user = int(row["marks"][0]["detail"].split("user ")[1].split()[0])
     assert user >= FIRST_UID
 
 

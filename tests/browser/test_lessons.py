@@ -1,0 +1,43 @@
+"""Every lesson opened and run whole in a real JupyterLab, with a picture of it kept."""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+from pathlib import Path
+
+import nbformat
+import pytest
+
+playwright = pytest.importorskip("playwright.sync_api", reason="the browser tests need playwright")
+
+ROOT = Path(__file__).resolve().parents[2]
+LESSONS = sorted(ROOT.glob("lessons/*.ipynb"))
+
+
+NOT_RUN = """() => [...window.jupyterapp.shell.currentWidget.content.model.cells]
+    .filter(cell => cell.type === "code" && cell.executionCount === null)
+    .map(cell => cell.id)"""
+ALL_RUN = f"() => ({NOT_RUN})().length === 0"
+
+
+def expected_errors(path: Path) -> int:
+    """Cells that raise on purpose."""
+    cells = nbformat.read(path, as_version=4).cells
+    return sum(cell.cell_type == "code" and "NBVAL_RAISES_EXCEPTION" in cell.source for cell in cells)
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize("path", LESSONS, ids=lambda path: path.stem)
+def test_a_lesson_runs_whole_without_a_complaint(path: Path, lab, page, open_notebook, artifacts) -> None:
+    shutil.copy(path, lab.folder)
+    open_notebook(path.name)
+    # JupyterLab calls a run finished at the first cell that raises, and goes on all the same.
+    with contextlib.suppress(playwright.TimeoutError):
+        page.wait_for_function(ALL_RUN, timeout=120_000)
+    errors = page.locator(".jp-OutputArea-output[data-mime-type='application/vnd.jupyter.error']")
+    page.screenshot(path=artifacts / f"lesson-{path.stem}.png")
+    assert page.evaluate(NOT_RUN) == [], "cells that Run All did not reach"
+    assert page.complaints == [], page.complaints
+    assert page.get_by_text("Error displaying widget").count() == 0
+    assert errors.count() <= expected_errors(path), errors.first.inner_text()[:1500] if errors.count() else ""

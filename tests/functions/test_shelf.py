@@ -1,0 +1,285 @@
+"""The whole shelf through the battery, and the battery through planted faults."""
+
+from __future__ import annotations
+
+import math
+import runpy
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from helpers import functions as f
+from helpers.functions.contract import Support
+from tests.functions import battery
+from tests.functions.battery import DOUBLE, Case
+from tests.functions.cases import CASES
+
+ROOT = Path(__file__).resolve().parents[2]
+CLASSES = {
+    value
+    for name in f.__all__
+    if isinstance(value := getattr(f, name), type) and issubclass(value, torch.autograd.Function)
+}
+
+
+@pytest.mark.parametrize("check", battery.CHECKS, ids=lambda check: check.__name__.removeprefix("check_"))
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_a_function_keeps_its_promise(case: Case, check) -> None:
+    check(case)
+
+
+def test_every_function_of_the_shelf_is_examined() -> None:
+    assert {case.function for case in CASES} == CLASSES
+    assert all(battery.declared(each, Support) for each in CLASSES)
+
+
+# -- planted faults: each must be caught by its check ------------------------------------------------------------
+
+
+class Sick(torch.autograd.Function):
+    support = Support(True, False, False, False, (torch.float32, torch.float64), "x")
+
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return x**2
+
+    @staticmethod
+    def backward(ctx, grad_output):
+        return 2 * ctx.saved_tensors[0] * grad_output
+
+
+class WrongGradient(Sick):
+    @staticmethod
+    def backward(ctx, grad_output):
+        return ctx.saved_tensors[0] * grad_output
+
+
+class WrongSecond(Sick):
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(2 * x)
+        return x**2
+
+    @staticmethod
+    def backward(ctx, grad_output):
+        return ctx.saved_tensors[0] * grad_output
+
+
+class Flattens(Sick):
+    @staticmethod
+    def backward(ctx, grad_output):
+        flat = torch.as_strided(grad_output, (grad_output.numel(),), (1,)).clone()
+        return 2 * ctx.saved_tensors[0] * flat.view(grad_output.shape)
+
+
+class Overwrites(Sick):
+    @staticmethod
+    def backward(ctx, grad_output):
+        return grad_output.mul_(2 * ctx.saved_tensors[0])
+
+
+class Hoards(Sick):
+    @staticmethod
+    def forward(ctx, x):
+        ctx.y = x**2
+        ctx.save_for_backward(x)
+        return ctx.y
+
+
+class Promotes(Sick):
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return (x**2).double()
+
+
+class Unrefused(Sick):
+    support = Support(False, False, False, False, (torch.float64,), "x")
+
+
+class Unmapped(Sick):
+    support = Support(True, True, False, False, (torch.float64,), "x")
+
+
+PLANTED = {
+    battery.check_gradient: WrongGradient,
+    battery.check_second_derivative: WrongSecond,
+    battery.check_value: WrongGradient,
+    battery.check_layouts: Flattens,
+    battery.check_nothing_changed: Overwrites,
+    battery.check_memory: Hoards,
+    battery.check_dtypes: Promotes,
+    battery.check_transforms: Unmapped,
+}
+
+
+@pytest.mark.parametrize(("check", "sick"), PLANTED.items(), ids=lambda each: each.__name__)
+def test_the_battery_catches_a_planted_fault(check, sick) -> None:
+    case = Case(sick, sick.apply, ((2, 3),), lambda x: x**2)
+    with pytest.raises((AssertionError, RuntimeError)):
+        check(case)
+
+
+def test_an_unrefused_second_derivative_is_caught() -> None:
+    with pytest.raises(AssertionError, match="does not refuse"):
+        battery.check_second_derivative(Case(Unrefused, Unrefused.apply, ((3,),)))
+
+
+# -- shapes that broadcast, extreme numbers, wrong arguments ------------------------------------------------------
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.lists(st.integers(1, 3), max_size=3), st.data())
+def test_losses_broadcast_as_operators_do(shape: list[int], data) -> None:
+    other = [data.draw(st.sampled_from([1, size])) for size in shape][data.draw(st.integers(0, len(shape))) :]
+    a = torch.linspace(-2, 2, math.prod(shape), dtype=DOUBLE).reshape(shape).requires_grad_()
+    b = torch.linspace(-1.3, 1.9, math.prod(other), dtype=DOUBLE).reshape(other).requires_grad_()
+    mine = torch.autograd.grad(f.huber(a, b).sum(), (a, b))
+    right = torch.autograd.grad(
+        torch.nn.functional.huber_loss(*torch.broadcast_tensors(a, b), reduction="sum"), (a, b)
+    )
+    for x, y in zip(mine, right, strict=True):
+        torch.testing.assert_close(x, y)
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.lists(st.integers(1, 4), min_size=1, max_size=3), st.data())
+def test_reductions_work_along_any_dimension(shape: list[int], data) -> None:
+    dim = data.draw(st.integers(-len(shape), len(shape) - 1))
+    keepdim = data.draw(st.booleans())
+    x = torch.linspace(-3, 3, math.prod(shape), dtype=DOUBLE).reshape(shape).requires_grad_()
+    for mine, right in (
+        (f.logsumexp(x, dim, keepdim), x.logsumexp(dim, keepdim)),
+        (f.safe_norm(x, dim, keepdim), torch.linalg.vector_norm(x, dim=dim, keepdim=keepdim)),
+        (f.softmax(x, dim), x.softmax(dim)),
+    ):
+        torch.testing.assert_close(mine, right)
+        weight = torch.linspace(0.5, 1.5, mine.numel(), dtype=DOUBLE).reshape(mine.shape)
+        a, b = (torch.autograd.grad(each, x, weight, retain_graph=True)[0] for each in (mine, right))
+        torch.testing.assert_close(a.nan_to_num(), b.nan_to_num())
+
+
+EXTREME = {
+    "huber": (lambda x: f.huber(x, torch.zeros_like(x)), [0.0, 1e-300, 1e300]),
+    "focal": (lambda x: f.focal(x, torch.ones_like(x)), [0.0, 1e3, -1e3, 1e300]),
+    "logsumexp": (
+        lambda x: f.logsumexp(x[:, None] * torch.tensor([1.0, -1.0], dtype=DOUBLE), 1),
+        [0.0, 1e3, -1e3, 1e300],
+    ),
+    "log1mexp": (f.log1mexp, [1e-300, 1e-20, 50.0, 700.0]),
+    "safe_sqrt": (f.safe_sqrt, [0.0, 1e-300, 1e300]),
+    "safe_norm": (
+        lambda x: f.safe_norm(x[:, None] * torch.tensor([3.0, 4.0], dtype=DOUBLE), 1),
+        [0.0, 1e-200, 1e200],
+    ),
+    "softplus": (f.softplus, [0.0, 1e3, -1e3, 1e300]),
+    "softmax": (
+        lambda x: f.softmax(x[:, None] * torch.tensor([1.0, -1.0], dtype=DOUBLE), 1),
+        [0.0, 1e3, 1e300],
+    ),
+    "swiglu": (lambda x: f.recompute_swiglu(x, torch.ones_like(x)), [0.0, 1e3, -1e3]),
+}
+
+
+@pytest.mark.parametrize(("fn", "numbers"), EXTREME.values(), ids=EXTREME)
+def test_extreme_numbers_have_finite_values_and_gradients(fn, numbers: list[float]) -> None:
+    x = torch.tensor(numbers, dtype=DOUBLE, requires_grad=True)
+    y = fn(x)
+    (gradient,) = torch.autograd.grad(y.sum(), x)
+    assert y.isfinite().all() and gradient.isfinite().all(), (y, gradient)
+
+
+def test_a_fully_masked_row_has_no_nan() -> None:
+    x = torch.full((2, 3), -math.inf, dtype=DOUBLE)
+    x[1, 0] = 1.0
+    x.requires_grad_()
+    y = f.logsumexp(x, 1)
+    (gradient,) = torch.autograd.grad(y.sum(), x)
+    assert y.tolist() == [-math.inf, 1.0] and gradient.tolist() == [[0, 0, 0], [1, 0, 0]]
+
+
+ONE, WHOLE = torch.ones(3), torch.arange(3)
+WRONG = [
+    (lambda: f.huber(ONE, ONE, -1.0), ValueError, "delta is -1.0; it must be greater than 0"),
+    (lambda: f.huber(ONE, ONE, math.nan), ValueError, "delta is nan"),
+    (lambda: f.huber(ONE, ONE, "1"), TypeError, "delta must be a number, not str"),
+    (lambda: f.huber(WHOLE, ONE), TypeError, "input has dtype torch.int64, which carries no gradient"),
+    (lambda: f.huber(ONE, ONE.double()), TypeError, "target has dtype torch.float64, input torch.float32"),
+    (lambda: f.huber(ONE, torch.ones(2)), ValueError, r"do not broadcast together: input \(3,\), target \(2,\)"),
+    (lambda: f.huber(ONE, torch.ones(3, device="meta")), ValueError, "target is on meta"),
+    (lambda: f.huber([1.0], ONE), TypeError, "input must be a tensor, not list"),
+    (lambda: f.quantile(ONE, ONE, 1.0), ValueError, "q is 1.0; it must be greater than 0 and less than 1"),
+    (lambda: f.focal(ONE, ONE, -0.5), ValueError, "gamma is -0.5"),
+    (lambda: f.contrastive(ONE[:, None], torch.ones(2, 1)), ValueError, r"one shape \(n, d\)"),
+    (lambda: f.logsumexp(ONE, 1), ValueError, "dim is 1, but the tensor has shape"),
+    (lambda: f.logsumexp(ONE, 0.5), TypeError, "dim must be a whole number"),
+    (lambda: f.safe_norm(torch.ones(2, 0), 1), ValueError, "dimension 1 is empty"),
+    (lambda: f.softplus(ONE, 0.0), ValueError, "beta is 0.0"),
+    (lambda: f.reverse_gradient(ONE, -1.0), ValueError, "scale is -1.0; it must be at least 0"),
+    (lambda: f.clip_gradient_norm(ONE, math.inf), ValueError, "max_norm is inf"),
+    (lambda: f.matmul_bias(ONE[None], torch.ones(2, 2), torch.ones(2)), ValueError, "x, weight and bias have shapes"),
+    (lambda: f.layer_norm(ONE[None], torch.ones(2), torch.ones(2)), ValueError, "x, weight and bias have shapes"),
+    (lambda: f.recompute_swiglu(ONE, torch.ones(2)), ValueError, "gate and up have shapes"),
+    (lambda: f.tiled_attention(torch.ones(2, 3), torch.ones(2, 4), torch.ones(2, 3)), ValueError, "q, k and v have shapes"),
+    (lambda: f.linear_cross_entropy(torch.ones(2, 3), torch.ones(4, 3), torch.tensor([0, 9])), ValueError, "target holds 9; classes are 0 to 3"),
+    (lambda: f.cubic_spline(ONE, torch.tensor([0.0, 0.0]), torch.ones(2)), ValueError, "knots must increase"),
+    (lambda: f.sparse_solve(ONE, WHOLE, WHOLE + 5, ONE), ValueError, "columns must lie between 0 and 2"),
+    (lambda: f.sparse_solve(torch.zeros(3), WHOLE, WHOLE, ONE), ValueError, "the matrix has no inverse"),
+    (lambda: f.fixed_point(lambda z: -z + 1, ONE / 3), ValueError, "no fixed point after 1000 iterations"),
+    (lambda: f.simulate(torch.tensor([-1.0, 0.1, 0.3])), ValueError, "length is -1.0"),
+    (lambda: f.simulate(ONE, gradient="magic"), ValueError, "'adjoint' and 'difference'"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("call", "kind", "words"), WRONG, ids=[words[:40] for _, _, words in WRONG])
+def test_a_wrong_argument_is_named(call, kind, words: str) -> None:
+    with pytest.raises(kind, match=words):
+        call()
+
+
+def test_numpy_function_says_what_its_pair_got_wrong() -> None:
+    x, y = (torch.ones(2, requires_grad=True) for _ in range(2))
+    short = f.numpy_function(np.add, lambda g, out, a, b: g)
+    with pytest.raises(ValueError, match="1 gradients for 2 inputs"):
+        short(x, y).sum().backward()
+    bent = f.numpy_function(np.sin, lambda g, out, a: g[:1])
+    with pytest.raises(ValueError, match=r"gradient 0 of vjp has shape \(1,\); it must be \(2,\)"):
+        bent(x).sum().backward()
+    with pytest.raises(TypeError, match="not an array of real numbers"):
+        f.numpy_function(lambda a: np.array(["x"]), lambda g, out, a: g)(x)
+    one = f.numpy_function(np.add, lambda g, out, a, b: (g, None))
+    one(x, y).sum().backward()
+    assert x.grad.tolist() == [1, 1] and y.grad is None
+
+
+def test_the_operator_passes_opcheck() -> None:
+    inputs = [torch.randn(2, 3, requires_grad=True) for _ in range(2)]
+    assert set(torch.library.opcheck(f.swiglu_op, tuple(inputs)).values()) == {"SUCCESS"}
+
+
+@pytest.mark.parametrize("is_causal", [False, True])
+def test_attention_takes_any_head_layout(is_causal: bool) -> None:
+    torch.manual_seed(0)
+    q, k, v = (torch.randn(2, 3, 140, 4, dtype=DOUBLE, requires_grad=True) for _ in range(3))
+    mine, right = (
+        f.tiled_attention(q, k, v, is_causal),
+        torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=is_causal),
+    )
+    torch.testing.assert_close(mine, right)
+    upstream = torch.randn_like(right)
+    for a, b in zip(
+        torch.autograd.grad(mine, (q, k, v), upstream),
+        torch.autograd.grad(right, (q, k, v), upstream),
+        strict=True,
+    ):
+        torch.testing.assert_close(a, b)
+
+
+def test_the_support_matrix_is_fresh() -> None:
+    render = runpy.run_module("helpers.functions.support_matrix")["render"]
+    assert (ROOT / "docs" / "support_matrix.md").read_text(encoding="utf-8") == render(), "run `make docs`"
