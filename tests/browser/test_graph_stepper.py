@@ -76,6 +76,7 @@ def press(page, shown, key: str) -> str:
 def test_in_jupyterlab(lab, page, open_notebook, artifacts):
     open_notebook(lab.write("steppers.ipynb", IMPORTS, *STEPPERS.values()))
     page.wait_for_function(f"document.querySelectorAll('.cg').length === {len(STEPPERS)}")
+    page.set_viewport_size({"width": 1366, "height": 1400})
 
     shown = stepper(page, "injection")
     assert press(page, shown, "Home").startswith("Ready: 5 nodes, 9 steps. CustomHuber is custom.")
@@ -97,9 +98,10 @@ def test_in_jupyterlab(lab, page, open_notebook, artifacts):
 
     shown = stepper(page, "verification")
     assert "agree" in shown.locator(".cg-caption").inner_text()
-    for _ in range(9):
-        press(page, shown, "ArrowRight")
-    assert "nudged by ±3.2e−11" not in press(page, shown, "Home")
+    assert press(page, shown, "Home").startswith("x[0] nudged by ±1.0e−01")
+    assert press(page, shown, "ArrowRight").startswith("x[0] nudged by ±3.2e−02")
+    shown.get_by_label("x[2]").check()
+    assert shown.locator(".cg-caption").inner_text().startswith("x[2] nudged by ±3.2e−02")
 
     for theme in ("Light", "Dark"):
         page.evaluate(

@@ -99,7 +99,7 @@ def test_output_is_stable(stepper):
     still = stepper.still()
     assert still == stepper.still()
     assert matplotlib.image.imread(io.BytesIO(still)).std() > 0.02
-    assert len(still) < 200_000
+    assert len(still) < 300_000
 
 
 def test_same_function_same_words():
@@ -117,7 +117,7 @@ def test_each_state_has_its_own_picture_and_sentence(stepper):
 def test_only_the_palette_and_no_small_text(stepper):
     svg = stepper.widget.base + "".join(stepper.widget.parts)
     assert not re.findall(r"#[0-9a-f]{6}", svg)
-    sizes = [float(size) for size in re.findall(r"font: [^;]*?([\d.]+)px", svg)]
+    sizes = [float(size) for size in re.findall(r"font(?:-size)?: (?:[^;]*? )?([\d.]+)px", svg)]
     assert sizes and min(sizes) >= 12
 
 
@@ -207,7 +207,7 @@ class TestSubstitution:
             stepper.recording.nodes[each.target].name for each in stepper.changed if hasattr(each, "target")
         }
         assert targets == above
-        assert sum("≠" in part for part in stepper.widget.parts) == len(stepper.changed) + 0
+        assert sum("≠" in part for part in stepper.widget.parts) == len(stepper.changed)
 
     def test_rules_that_agree_say_so(self):
         x = number(1.3)
@@ -283,13 +283,14 @@ class TestVerification:
 
     def test_parameters_of_modules_are_nudged_and_put_back(self):
         before = {name: each.clone() for name, each in network.state_dict().items()}
+        versions = [each._version for each in network.parameters()]
         stepper = GraphStepper(domain, features, mode="verification")
         assert {stepper.recording.nodes[place].name for place, _ in stepper.coordinates} == {
             *("network.0.weight", "network.0.bias", "network.2.weight", "network.2.bias")
         }
         assert "ReverseGradient declares" in stepper.describe()
         assert all(torch.equal(each, before[name]) for name, each in network.state_dict().items())
-        assert all(each._version == 0 for each in network.parameters())
+        assert [each._version for each in network.parameters()] == versions
 
     def test_a_function_that_raises_at_one_step(self):
         def careful(x):

@@ -15,7 +15,7 @@ from distributed import LocalCluster
 
 from helpers.grading import classroom, gradebook
 from helpers.grading.classroom import Job, run_class
-from tests.grading.conftest import GOOD, LIMITS, NAME, SEED, STUB, WRONG, notebook
+from tests.grading.conftest import GOOD, LIMITS, SEED, STUB, WRONG, notebook
 
 CLASS = 200
 EVERY = 1 if os.environ.get("COURSE_HOSTILE") == "full" else 10
@@ -24,8 +24,15 @@ EVERY = 1 if os.environ.get("COURSE_HOSTILE") == "full" else 10
 CHANGES = {"seconds", "memory_mb"}  # what differs from run to run
 
 
-def a_class(folder: Path, course: Path, references: dict, count: int = CLASS, every: int = EVERY) -> list[Job]:
-    kinds = [GOOD, WRONG, GOOD | {"cube": WRONG["cube"]}, GOOD | {"square": "def square(x):\n    raise KeyError(x)"}]
+def a_class(
+    folder: Path, course: Path, references: dict, count: int = CLASS, every: int = EVERY
+) -> list[Job]:
+    kinds = [
+        GOOD,
+        WRONG,
+        GOOD | {"cube": WRONG["cube"]},
+        GOOD | {"square": "def square(x):\n    raise KeyError(x)"},
+    ]
     jobs = []
     for number in range(count):
         path = folder / f"learner{number:03}.ipynb"
@@ -35,7 +42,9 @@ def a_class(folder: Path, course: Path, references: dict, count: int = CLASS, ev
             path.write_text("{")
         else:
             nbformat.write(notebook(STUB), path)
-        jobs.append(Job(path.stem, path.stem, str(path), "", str(course / "exercises"), references, SEED, LIMITS))
+        jobs.append(
+            Job(path.stem, path.stem, str(path), "", str(course / "exercises"), references, SEED, LIMITS)
+        )
     return jobs
 
 
@@ -62,7 +71,9 @@ def test_a_cluster_that_loses_workers_gives_the_serial_gradebook(
                 killed.append(dice.choice(workers))
                 os.kill(killed[-1], signal.SIGKILL)
 
-        spread = run_class(jobs, tmp_path / "spread", scheduler=cluster.scheduler_address, say=kill_now_and_then)
+        spread = run_class(
+            jobs, tmp_path / "spread", scheduler=cluster.scheduler_address, say=kill_now_and_then
+        )
 
     assert len(killed) == 2, "both workers were killed while there was work"
     assert lasting(spread) == lasting(alone) and len(spread) == CLASS
@@ -123,7 +134,9 @@ def test_the_graders_own_failure_is_tried_again_and_is_no_zero(
 
     monkeypatch.setattr(classroom, "run", broken)
     assert classroom.grade(job)["earned"] == 4 and len(failures) == 3
-    monkeypatch.setattr(classroom, "run", lambda *a, **k: (_ for _ in ()).throw(classroom.InfraError("no kernel today")))
+    monkeypatch.setattr(
+        classroom, "run", lambda *a, **k: (_ for _ in ()).throw(classroom.InfraError("no kernel today"))
+    )
     rows = run_class([job], tmp_path / "out")
     assert rows[0]["status"] == "infra_error" and rows[0]["marks"] == []
     monkeypatch.setattr(classroom, "run", real)

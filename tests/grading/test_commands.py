@@ -52,7 +52,11 @@ def test_check_says_one_line_for_each_exercise_and_changes_nothing(
     )
     before = {path: hashlib.sha256(path.read_bytes()).hexdigest() for path in (good, half, stub)}
     assert commands.check([str(good), "--root", str(course)]) == 0
-    assert capsys.readouterr().out.splitlines() == [f"{NAME}.ipynb: 4 of 4 points", "  ✓ A square", "  ✓ A cube"]
+    assert capsys.readouterr().out.splitlines() == [
+        f"{NAME}.ipynb: 4 of 4 points",
+        "  ✓ A square",
+        "  ✓ A cube",
+    ]
     assert commands.check([str(half), str(stub), "--root", str(course)]) == 1
     lines = capsys.readouterr().out.splitlines()
     assert lines[:2] == [f"{NAME}.ipynb: 2 of 4 points", "  ✓ A square"]
@@ -157,7 +161,9 @@ def test_a_line_cut_off_by_a_crash_costs_that_line_alone(tmp_path: Path) -> None
     assert [row["submission"] for row in gradebook.read(log)] == ["a", "c"]
 
 
-@pytest.mark.parametrize("content", ["{", "[]", '{"schema": 2}', '{"schema": 1, "seed": "x", "notebooks": {}}'])
+@pytest.mark.parametrize(
+    "content", ["{", "[]", '{"schema": 2}', '{"schema": 1, "seed": "x", "notebooks": {}}']
+)
 def test_what_is_no_key_is_refused(
     content: str, course: Path, tmp_path: Path, capsys: pytest.CaptureFixture
 ) -> None:
@@ -185,7 +191,9 @@ def test_a_platforms_archive_is_read(tmp_path: Path) -> None:
     assert not list((tmp_path / "into").rglob("*.py"))
 
 
-@pytest.mark.parametrize("name", ["../x.ipynb", "/etc/x.ipynb", "a/../../x.ipynb", "..\\x.ipynb", "C:x.ipynb"])
+@pytest.mark.parametrize(
+    "name", ["../x.ipynb", "/etc/x.ipynb", "a/../../x.ipynb", "..\\x.ipynb", "C:x.ipynb"]
+)
 def test_28_a_path_that_leads_outside_is_refused(name: str, tmp_path: Path) -> None:
     with zipfile.ZipFile(tmp_path / "class.zip", "w") as archive:
         archive.writestr(name, "{}")
@@ -233,9 +241,7 @@ def test_key_refuses_a_solution_that_fails(
     assert reason in capsys.readouterr().err and not (tmp_path / "key").exists()
 
 
-def test_key_refuses_an_exercise_that_passes_unsolved(
-    tmp_path: Path, capsys: pytest.CaptureFixture
-) -> None:
+def test_key_refuses_an_exercise_that_passes_unsolved(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
     for folder in ("exercises", "solutions"):
         (tmp_path / folder).mkdir()
         nbformat.write(notebook(GOOD), tmp_path / folder / f"{NAME}.ipynb")

@@ -154,9 +154,6 @@ BYTES = {
     "26h no cells": b'{"nbformat": 4, "metadata": {}}',
     "26i not an object": b"[]",
     "26j too large": b'{"cells": [], "x": "' + b"a" * 6_000_000 + b'"}',
-    "26k another course": nbformat.writes(
-        nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell("1")])
-    ).encode(),
 }
 
 
@@ -194,6 +191,13 @@ def test_a_broken_file_is_named_in_one_sentence(submitted: bytes, graded: Callab
     assert row["status"] == "unreadable" and row["earned"] == 0
     assert NAME in row["message"] and "\n" not in row["message"]
     assert "hand it in again" in row["message"] or "hand in" in row["message"], "it says what to do"
+
+
+def test_26k_a_notebook_of_another_course_is_refused_unless_its_name_says_otherwise(graded: Callable) -> None:
+    other = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell("1")])
+    row = graded(other, name="homework")
+    assert row["status"] == "unreadable" and "homework.ipynb answers none of the exercise" in row["message"]
+    assert graded(other)["status"] == "answer_missing"
 
 
 def test_statuses_tell_the_kinds_of_trouble_apart(graded: Callable) -> None:

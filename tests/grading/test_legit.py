@@ -47,6 +47,18 @@ def _split(made: NotebookNode) -> None:
     made.cells[SQUARE].source = "def _times(a, b):\n    return a * b\n\n" + made.cells[SQUARE].source
 
 
+def _run_by_the_learner(made: NotebookNode) -> None:
+    for cell in made.cells:
+        if cell.cell_type == "code":
+            cell.update(outputs=[new_output("stream", text="mine")], execution_count=7)
+
+
+def _colab(made: NotebookNode) -> None:
+    made.metadata.update(colab={"provenance": []})
+    for number, cell in enumerate(made.cells):
+        cell.metadata.update(id=f"c{number}", colab={"base_uri": "x"})
+
+
 def _old_format(made: NotebookNode) -> None:
     made.nbformat_minor = 4
     for cell in made.cells:
@@ -76,8 +88,8 @@ VARIATIONS: dict[str, NotebookNode | bytes] = {
     "02 metadata stripped, new cell ids": right(_strip),
     "03 an extra cell that raises, first": right(lambda made: made.cells.insert(0, new_code_cell("1 / 0"))),
     "04 an extra cell that raises, last": right(lambda made: made.cells.append(new_code_cell("1 / 0"))),
-    "05 outputs in every code cell": right(lambda made: [cell.update(outputs=[new_output("stream", text="mine")], execution_count=7) for cell in made.cells if cell.cell_type == "code"]),
-    "06 CRLF": nbformat.writes(right(lambda made: [cell.update(source=cell.source.replace("\n", "\r\n")) for cell in made.cells])).encode(),
+    "05 outputs in every code cell": right(_run_by_the_learner),
+    "06 CRLF": nbformat.writes(each(lambda cell: cell.update(source=cell.source.replace("\n", "\r\n")))).encode(),
     "07 a warning on stderr": square("import warnings\ndef square(x):\n    warnings.warn('slow')\n    return x * x"),
     "08 writes to stderr": square("import sys\ndef square(x):\n    print('working', file=sys.stderr)\n    return x * x"),
     "09 debug prints": square("def square(x):\n    print('x is', x)\n    return x * x\nprint(square(3))"),
@@ -85,19 +97,19 @@ VARIATIONS: dict[str, NotebookNode | bytes] = {
     "11 a last expression that shows a value": square(GOOD["square"] + "\nsquare(3)"),
     "12 a check cell deleted": right(lambda made: made.cells.pop(SQUARE + 1)),
     "13 a check cell changed": right(lambda made: made.cells[SQUARE + 1].update(source="assert False")),
-    "14 another kernel's name": right(lambda made: made.metadata.update(kernelspec={"name": "conda-env-torch-py", "display_name": "torch"})),
+    "14 another kernel's name": right(lambda made: made.metadata.kernelspec.update(name="conda-env-torch-py")),
     "15 no kernel's name": right(lambda made: made.metadata.pop("kernelspec")),
     "16 cells in reverse order": right(lambda made: made.cells.reverse()),
     "17 top-level await": square("import asyncio\nawait asyncio.sleep(0)\n" + GOOD["square"]),
     "18 a helper function": square("def times(a, b):\n    return a * b\n\ndef square(x):\n    return times(x, x)"),
-    "19 a helper class": square("class Power:\n    def __init__(self, n): self.n = n\n    def __call__(self, x): return x ** self.n\n\nsquare = Power(2)"),
+    "19 a helper class": square("class Power:\n    n = 2\n    def __call__(self, x): return x ** self.n\n\nsquare = Power()"),
     "20 a lambda": square("square = lambda x: x * x"),
     "21 the learner's own nbval-skip tag": right(lambda made: made.cells[SQUARE].metadata.update(tags=["nbval-skip"])),
     "22 a skip marker in the answer": square("# NBVAL_SKIP\n" + GOOD["square"]),
     "23 tabs": square("def square(x):\n\treturn x * x"),
     "24 names that are not ASCII": square("def square(größe):\n    π = größe * größe\n    return π"),
     "25 format 4.4 without cell ids": json.dumps(right(_old_format)).encode(),
-    "26 Colab's metadata": right(lambda made: (made.metadata.update(colab={"provenance": []}), [cell.metadata.update(id=f"c{n}", colab={"base_uri": "x"}) for n, cell in enumerate(made.cells)])),
+    "26 Colab's metadata": right(_colab),
     "27 VS Code's metadata": each(lambda cell: cell.metadata.update(vscode={"languageId": "python"})),
     "28 answered in a new cell below": right(_below),
     "29 a helper in a cell of its own as well": right(_split),
