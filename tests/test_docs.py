@@ -90,7 +90,8 @@ def test_a_lesson_keeps_its_form(path: Path) -> None:
     assert not too_long, "cells of at most about fifteen lines"
     assert not any(cell.source.rstrip().endswith(";") or "\n%" in f"\n{cell.source}" for cell in code)
     outputs = [output for cell in code for output in cell.outputs]
-    assert any("image/png" in output.get("data", {}) for output in outputs), "a picture"
+    is_review = path.stem.startswith("08")
+    assert is_review or any("image/png" in output.get("data", {}) for output in outputs), "a picture"
     assert all("text/plain" in output.data for output in outputs if "data" in output), (
         "every picture has a text"
     )

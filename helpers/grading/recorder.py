@@ -18,6 +18,7 @@ from queue import Empty
 from typing import Any
 
 import pytest
+import zmq
 from jupyter_client.manager import KernelManager
 from nbval.kernel import RunningKernel
 from nbval.plugin import IPyNbCell, IPyNbFile
@@ -27,7 +28,19 @@ ANSI = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]")
 MOST_OUTPUT = 2_000_000  # characters of all messages of one cell
 MOST_TEXT = 2_000  # characters kept of an error
 
+MOST_MESSAGE = 8_000_000  # bytes; a larger message is not even received
+
 KernelManager.transport.default_value = os.environ.get("COURSE_TRANSPORT", "tcp")
+
+
+def _bounded_context(manager: KernelManager) -> zmq.Context:
+    """Sockets that hang up on a message too large to hold: a kernel sends all that a cell printed as one."""
+    context = zmq.Context()
+    context.setsockopt(zmq.MAXMSGSIZE, MOST_MESSAGE)
+    return context
+
+
+KernelManager._context_default = _bounded_context
 
 
 class OutputLimit(Exception):
@@ -54,7 +67,14 @@ class GuardedKernel:
     def message(self, collector: IPyNbFile, timeout: float | None = None, stream: str = "iopub") -> dict:
         if time.monotonic() > self.deadline + 10:
             raise CellTimeout(f"the cell went on printing after {self.seconds:g} s")
-        found = collector.kernel.get_message(stream, timeout=timeout)
+        socket = collector.kernel.kc.iopub_channel.socket
+        monitor = socket.get_monitor_socket(zmq.EVENT_DISCONNECTED)
+        try:
+            found = collector.kernel.get_message(stream, timeout=timeout)
+        except Empty:
+            if monitor.poll(0) and collector.kernel.is_alive():
+                raise OutputLimit(f"the cell sent more than {MOST_MESSAGE} bytes at once") from None
+            raise
         self.size += len(str(found.get("content", "")))
         if self.size > MOST_OUTPUT:
             raise OutputLimit(f"the cell printed more than {MOST_OUTPUT} characters")

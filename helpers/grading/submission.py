@@ -90,7 +90,7 @@ def parse(path: Path) -> NotebookNode:
                 f"{path.name} is in notebook format {version}; formats 3 and 4 are read: {again}."
             )
         if version == 3:
-            data = json.loads(nbformat.writes(nbformat.convert(nbformat.from_dict(data), 4)))
+            data = json.loads(nbformat.writes(nbformat.reads(text, as_version=4)))
     except Unreadable:
         raise
     except RecursionError:
