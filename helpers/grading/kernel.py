@@ -90,7 +90,7 @@ def _readable() -> list[str]:
     package = Path(__file__).resolve().parent.parent
     paths = {sys.prefix, sys.base_prefix, sys.exec_prefix, sysconfig.get_paths()["stdlib"], str(package)}
     paths |= {str(Path(sys.executable).resolve().parent.parent)}
-    return sorted(path for path in paths if Path(path).exists())
+    return sorted(path for path in paths if os.path.exists(path))
 
 
 def _sandbox(scratch: Path, uid: int | None) -> list[str]:

@@ -19,6 +19,7 @@ from typing import Any
 
 import pytest
 import zmq
+from jupyter_client.connect import ConnectionFileMixin
 from jupyter_client.manager import KernelManager
 from nbval.kernel import RunningKernel
 from nbval.plugin import IPyNbCell, IPyNbFile
@@ -33,14 +34,14 @@ MOST_MESSAGE = 8_000_000  # bytes; a larger message is not even received
 KernelManager.transport.default_value = os.environ.get("COURSE_TRANSPORT", "tcp")
 
 
-def _bounded_context(manager: KernelManager) -> zmq.Context:
-    """Sockets that hang up on a message too large to hold: a kernel sends all that a cell printed as one."""
-    context = zmq.Context()
-    context.setsockopt(zmq.MAXMSGSIZE, MOST_MESSAGE)
-    return context
+def _connect_bounded(self: ConnectionFileMixin, identity: bytes | None = None) -> zmq.Socket:
+    """As jupyter_client's, on a socket that hangs up on a message too large to hold: a kernel may send a flood as one."""
+    self.context.setsockopt(zmq.MAXMSGSIZE, MOST_MESSAGE)
+    return _connect(self, identity)
 
 
-KernelManager._context_default = _bounded_context
+_connect = ConnectionFileMixin.connect_iopub
+ConnectionFileMixin.connect_iopub = _connect_bounded
 
 
 class OutputLimit(Exception):
@@ -73,12 +74,19 @@ class GuardedKernel:
             found = collector.kernel.get_message(stream, timeout=timeout)
         except Empty:
             if monitor.poll(0) and collector.kernel.is_alive():
-                raise OutputLimit(f"the cell sent more than {MOST_MESSAGE} bytes at once") from None
+                raise self._flooded(
+                    collector, f"the cell sent more than {MOST_MESSAGE} bytes at once"
+                ) from None
             raise
         self.size += len(str(found.get("content", "")))
         if self.size > MOST_OUTPUT:
-            raise OutputLimit(f"the cell printed more than {MOST_OUTPUT} characters")
+            raise self._flooded(collector, f"the cell printed more than {MOST_OUTPUT} characters")
         return found
+
+    def _flooded(self, collector: IPyNbFile, text: str) -> OutputLimit:
+        """The error to raise; the kernel is ended, or the next cells would wade through the rest of its output."""
+        collector.kernel.km.shutdown_kernel(now=True)
+        return OutputLimit(text)
 
 
 def _await_reply(self: RunningKernel, msg_id: str, timeout: float | None = None) -> None:

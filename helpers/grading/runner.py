@@ -78,7 +78,10 @@ def run(
     attempts = _once(pristine, answers, list(answers), seed, limits)
     troubled = any(attempt.trouble not in ("", "student_error") for attempt in attempts.values())
     if troubled and len(answers) > 1:
+        first = next(iter(attempts))
         for exercise in answers:
+            if exercise == first and attempts[exercise].trouble not in ("", "student_error"):
+                continue  # nothing ran before it, so the trouble is its own
             if attempts[exercise].outcome == "none" or attempts[exercise].trouble not in (
                 "",
                 "student_error",

@@ -41,3 +41,31 @@ def test_a_lesson_runs_whole_without_a_complaint(path: Path, lab, page, open_not
     assert page.complaints == [], page.complaints
     assert page.get_by_text("Error displaying widget").count() == 0
     assert errors.count() <= expected_errors(path), errors.first.inner_text()[:1500] if errors.count() else ""
+
+
+@pytest.mark.browser
+def test_the_slider_of_lesson_01_moves_picture_and_sentence(lab, page, open_notebook, artifacts) -> None:
+    path = ROOT / "lessons" / "01_registration.ipynb"
+    shutil.copy(path, lab.folder)
+    open_notebook(path.name)
+    explorer = next(
+        k
+        for k, cell in enumerate(nbformat.read(path, as_version=4).cells)
+        if cell.source.startswith("DeltaExplorer")
+    )
+    page.evaluate(
+        "place => { window.jupyterapp.shell.currentWidget.content.activeCellIndex = place }", explorer
+    )
+    page.evaluate(
+        "place => window.jupyterapp.shell.currentWidget.content.scrollToItem(place, 'center')", explorer
+    )
+    slider = page.locator(".jp-Notebook input[type=range]").first
+    slider.scroll_into_view_if_needed()
+    picture, sentence = page.locator(".cg-moving").first, page.locator(".cg-caption").first
+    before = picture.inner_html(), sentence.inner_text()
+    slider.press("ArrowRight")
+    page.wait_for_function(
+        "([shown, old]) => shown.innerText !== old", arg=[sentence.element_handle(), before[1]]
+    )
+    assert picture.inner_html() != before[0]
+    page.screenshot(path=artifacts / "lesson-01-slider.png")

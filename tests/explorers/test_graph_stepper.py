@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import io
 import json
 import re
@@ -96,7 +97,7 @@ def test_building_is_quick_and_small():
 def test_output_is_stable(stepper):
     bundle = stepper._repr_mimebundle_()
     assert bundle["text/plain"] == stepper.describe()
-    still = stepper.still()
+    still = base64.b64decode(bundle["image/png"])
     assert still == stepper.still()
     assert matplotlib.image.imread(io.BytesIO(still)).std() > 0.02
     assert len(still) < 300_000
@@ -208,6 +209,21 @@ class TestSubstitution:
         }
         assert targets == above
         assert sum("≠" in part for part in stepper.widget.parts) == len(stepper.changed)
+
+    def test_gradients_that_explode_are_marked(self):
+        class Softplus(torch.autograd.Function):
+            @staticmethod
+            def forward(ctx, x):
+                ctx.save_for_backward(x)
+                return torch.log(1 + torch.exp(x))
+
+            @staticmethod
+            def backward(ctx, grad_output):
+                return grad_output * torch.sigmoid(ctx.saved_tensors[0])
+
+        stepper = GraphStepper(Softplus.apply, number(800.0), mode="substitution")
+        assert "x: NaN by default, 1 by the custom rule" in stepper.describe()
+        assert stepper.replaced[0].text == "local derivative NaN replaced by 1"
 
     def test_rules_that_agree_say_so(self):
         x = number(1.3)

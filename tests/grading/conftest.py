@@ -85,7 +85,7 @@ def references(course: Path) -> dict:
     return {NAME: keys.reference(here, course / "solutions" / f"{NAME}.ipynb", SEED)}
 
 
-LIMITS = Limits(cell=4, wall=45)
+LIMITS = Limits(cell=4, wall=45, memory=3 * 2**30)
 
 
 @pytest.fixture
