@@ -175,6 +175,7 @@ RUN = {
 }
 
 
+@isolated  # as root and without bubblewrap these would end every process of the machine
 @pytest.mark.slow
 @pytest.mark.parametrize("submitted", RUN.values(), ids=RUN)
 def test_an_attack_on_the_process_costs_only_its_own_exercise(
@@ -200,6 +201,7 @@ def test_26k_a_notebook_of_another_course_is_refused_unless_its_name_says_otherw
     assert graded(other)["status"] == "answer_missing"
 
 
+@isolated
 def test_statuses_tell_the_kinds_of_trouble_apart(graded: Callable) -> None:
     expected = {"29 endless loop": "timeout", "34 memory bomb": "memory", "41 os._exit": "crashed"}
     assert {name: graded(PROCESS[name])["status"] for name in expected} == expected
@@ -311,6 +313,7 @@ def test_44_no_process_is_left_behind(graded: Callable) -> None:
     assert left == []
 
 
+@isolated
 def test_37_the_parent_stays_small(graded: Callable) -> None:
     flood = "def square(x):\n    for _ in range(200):\n        print('x' * 1_000_000)\n    return x * x"
     row = graded(with_square(flood))
