@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 
 import torch
 from matplotlib.patches import Rectangle
@@ -29,6 +29,7 @@ class Saved:
         shared: the memory belongs to an input, an output or a parameter, so keeping it costs nothing more.
         hidden: kept as an attribute of ctx: autograd neither watches nor frees it.
         freed: backward released it.
+        memory: tells tensors that share memory, such as an output saved by two nodes.
     """
 
     keeper: str
@@ -39,6 +40,7 @@ class Saved:
     shared: bool
     hidden: bool
     freed: bool
+    memory: int = field(repr=False)
 
 
 def saved(fn: Callable, *inputs: object) -> list[Saved]:
@@ -95,7 +97,15 @@ def saved(fn: Callable, *inputs: object) -> list[Saved]:
         size = tensor.numel() * tensor.element_size()
         freed = not name and not _touch(node)
         return Saved(
-            node.name(), what, tuple(tensor.shape), tensor.dtype, size, bool(owner), bool(name), freed
+            node.name(),
+            what,
+            tuple(tensor.shape),
+            tensor.dtype,
+            size,
+            bool(owner),
+            bool(name),
+            freed,
+            tensor.untyped_storage().data_ptr(),
         )
 
     return [entry(*found[place]) for place in sorted(found)] + [
@@ -144,7 +154,7 @@ class SavedTensors(FrameExplorer):
     @property
     def bytes(self) -> tuple[int, int]:
         """Bytes kept at the chosen moment, and how many of them exist for backward alone."""
-        return sum(each.bytes for each in self.kept), sum(each.bytes for each in self.kept if not each.shared)
+        return _bytes(self.kept), _bytes(each for each in self.kept if not each.shared)
 
     def stage(self, picture: Picture) -> None:
         self._panel = picture.figure.add_axes((0, 0, 1, 1), xlim=(0, WIDTH), ylim=(self.size[1], 0))
@@ -193,7 +203,7 @@ class SavedTensors(FrameExplorer):
                 bar = Rectangle((572, y - 11), width, 13, **_style(each.shared, each.hidden))
                 made.append(self._panel.add_patch(bar))
         total, alone = (
-            sum(each.bytes for each in note if not (late and each.freed) and not (own and each.shared))
+            _bytes(each for each in note if not (late and each.freed) and not (own and each.shared))
             for own in (False, True)
         )
         more = f" (and {len(note) - MOST_ROWS} more tensors)" if len(note) > MOST_ROWS else ""
@@ -212,6 +222,14 @@ class SavedTensors(FrameExplorer):
             f"{self['moment'].capitalize()}, {self.function} keeps {count}, {total:,} bytes, {alone:,} of them "
             f"for backward alone{': ' + rows if rows else ''}."
         )
+
+
+def _bytes(note: Iterable[Saved]) -> int:
+    """Bytes of a note; memory that several nodes keep counts once."""
+    sizes: dict[int, int] = {}
+    for each in note:
+        sizes[each.memory] = max(each.bytes, sizes.get(each.memory, 0))
+    return sum(sizes.values())
 
 
 def _style(shared: bool, hidden: bool) -> dict:

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 
 from helpers.grading.runner import Attempt
-from helpers.grading.submission import Pristine, PristineExercise
+from helpers.grading.submission import PristineExercise
 
 ORDER = (
     "infra_error",
@@ -213,8 +213,3 @@ def status_of(marks: Sequence[Mark], attempts: Mapping[str, Attempt]) -> str:
 def totals(marks: Sequence[Mark]) -> tuple[float, float]:
     """``(earned, possible)`` points."""
     return sum(each.earned for each in marks), sum(each.points for each in marks)
-
-
-def closed_list(pristine: Pristine) -> list[str]:
-    """The check ids that a result must hold, no more and no fewer."""
-    return [exercise.id for exercise in pristine.exercises]

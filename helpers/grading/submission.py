@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import hashlib
 import json
 import re
 import stat
@@ -33,7 +32,6 @@ class Submission:
         learner: the learner's folder or file name.
         notebook: name of the exercise notebook it answers.
         path: where it was read from.
-        sha256: digest of the file.
         answers: source of each answer by exercise id; a missing one is not there.
         flags: what was ambiguous or missing, in sentences an instructor can act on.
     """
@@ -41,13 +39,8 @@ class Submission:
     learner: str
     notebook: str
     path: Path
-    sha256: str
     answers: dict[str, str] = field(default_factory=dict)
     flags: list[str] = field(default_factory=list)
-
-    @property
-    def key(self) -> str:
-        return f"{self.learner}/{self.notebook}"
 
 
 # -- one notebook ---------------------------------------------------------------------------------------------
@@ -165,7 +158,7 @@ def read(path: Path, learner: str, course: Sequence[Pristine]) -> Submission:
     """
     notebook = parse(path)
     pristine = _which(notebook, path, course)
-    found = Submission(learner, pristine.name, path, hashlib.sha256(path.read_bytes()).hexdigest())
+    found = Submission(learner, pristine.name, path)
     for exercise in pristine.exercises:
         _find_answer(notebook, exercise, found)
     return found
