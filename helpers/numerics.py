@@ -33,13 +33,20 @@ BEST_POWER = {"forward": 1 / 2, "central": 1 / 3, "richardson": 1 / 5}
 """The best step is u to this power, times the size of x."""
 
 
+def _real(name: str, value: object) -> Tensor:
+    if not isinstance(value, Tensor) or not value.is_floating_point():
+        raise TypeError(
+            f"{name} must be a real floating tensor, not {getattr(value, 'dtype', type(value).__name__)}."
+        )
+    return value
+
+
 def _direction(x: Tensor, direction: Tensor | int | None) -> Tensor:
     """A direction of x's shape: the one given, a coordinate's unit vector, or ones."""
-    if not isinstance(x, Tensor) or not x.is_floating_point():
-        raise TypeError(f"x must be a real floating tensor, not {getattr(x, 'dtype', type(x).__name__)}.")
+    _real("x", x)
     if direction is None:
         return torch.ones_like(x)
-    if isinstance(direction, int):
+    if isinstance(direction, int) and not isinstance(direction, bool):
         if not 0 <= direction < x.numel():
             raise ValueError(
                 f"direction is coordinate {direction}, but x has {x.numel()} numbers, counted from 0."
@@ -47,6 +54,10 @@ def _direction(x: Tensor, direction: Tensor | int | None) -> Tensor:
         unit = torch.zeros(x.numel(), dtype=x.dtype, device=x.device)
         unit[direction] = 1
         return unit.reshape(x.shape)
+    if not isinstance(direction, Tensor):
+        raise TypeError(
+            f"direction must be a tensor, a coordinate's number or None, not {type(direction).__name__}."
+        )
     if direction.shape != x.shape:
         raise ValueError(
             f"direction has shape {tuple(direction.shape)}, x has {tuple(x.shape)}; they must agree."
@@ -59,6 +70,8 @@ def _step(method: str, x: Tensor, eps: float | None) -> float:
         return best_step(method, x.dtype, float(x.detach().abs().max()) if x.numel() else 1.0)
     if not (isinstance(eps, int | float) and eps > 0 and math.isfinite(eps)):
         raise ValueError(f"eps is {eps}; it must be a finite number greater than 0.")
+    if torch.tensor(eps, dtype=x.dtype) == 0:
+        raise ValueError(f"eps is {eps}, which rounds to 0 in {x.dtype}.")
     return float(eps)
 
 
@@ -193,6 +206,7 @@ METHODS: dict[str, Callable[..., Tensor]] = {
 }
 
 
+@torch.enable_grad()
 def derivatives(fn: TensorFunction, x: Tensor, order: int) -> list[float]:
     """``[f', f'', …]`` at a 0-d ``x`` by autograd in float64, as far as ``fn`` can be differentiated.
 
@@ -233,8 +247,17 @@ def error_curve(
 
     Returns:
         One curve for each method. A step at which ``fn`` raises or gives NaN is a gap with its reason, not an error.
+
+    Raises:
+        ValueError: ``x`` is not a single number, a method is unknown, or ``fn`` has no derivative by autograd at ``x``
+            and none was given.
     """
-    point = torch.as_tensor(x, dtype=dtype)
+    point = torch.as_tensor(x, dtype=dtype).detach()
+    if point.dim() != 0:
+        raise ValueError(f"x has shape {tuple(point.shape)}; it must be one number, a 0-d tensor.")
+    unknown = [method for method in methods if method not in METHODS]
+    if unknown:
+        raise ValueError(f"methods holds {unknown[0]!r}; allowed are {', '.join(map(repr, METHODS))}.")
     steps = list(steps) if steps is not None else [10.0 ** (-16 + k / 4) for k in range(65)]
     higher = derivatives(fn, point, 5) if derivative is None else [derivative]
     value = abs(float(fn(point.double())))
@@ -263,17 +286,23 @@ def error_curve(
     return curves
 
 
+@torch.enable_grad()
 def jacobian_by_rows(fn: TensorFunction, x: Tensor) -> Tensor:
     """The Jacobian from one VJP per output number: what reverse mode gives.
 
     Returns:
-        Shape (numbers of ``fn(x)``, numbers of ``x``).
+        Shape (numbers of ``fn(x)``, numbers of ``x``). Zeros where ``fn`` does not depend on ``x``.
+
+    Raises:
+        TypeError: ``x`` is not a real floating tensor.
     """
-    point = x.detach().clone().requires_grad_()
-    y = fn(point)
+    point = _real("x", x).detach().clone().requires_grad_()
+    y = fn(point).reshape(-1)
     rows = []
     for i in range(y.numel()):
-        (row,) = torch.autograd.grad(y.reshape(-1)[i], point, retain_graph=True, allow_unused=True)
+        row = None
+        if y.requires_grad:
+            (row,) = torch.autograd.grad(y[i], point, retain_graph=True, allow_unused=True)
         rows.append(torch.zeros_like(point) if row is None else row)
     return torch.stack([row.reshape(-1) for row in rows]) if rows else x.new_zeros(0, x.numel())
 

@@ -66,6 +66,9 @@ def test_x_is_left_alone_and_nothing_is_recorded() -> None:
     [
         ({"x": torch.tensor([1, 2])}, TypeError, "real floating tensor, not torch.int64"),
         ({"direction": 2}, ValueError, "coordinate 2, but x has 2 numbers"),
+        ({"direction": [1.0, 0.0]}, TypeError, "not list"),
+        ({"direction": True}, TypeError, "not bool"),
+        ({"eps": 1e-50}, ValueError, "rounds to 0 in torch.float32"),
         ({"direction": torch.ones(3)}, ValueError, "direction has shape \\(3,\\)"),
         ({"eps": 0.0}, ValueError, "eps is 0.0"),
         ({"eps": math.nan}, ValueError, "eps is nan"),
@@ -123,6 +126,22 @@ def test_a_given_derivative_is_used() -> None:
     assert curve.errors[0] == pytest.approx(1.0, abs=1e-6) and curve.truncation == []
     with pytest.raises(ValueError, match="no derivative"):
         error_curve(lambda z: z.detach() ** 2, 1.0)
+
+
+def test_an_error_curve_names_a_wrong_argument() -> None:
+    with pytest.raises(ValueError, match="methods holds 'middle'; allowed are 'forward'"):
+        error_curve(torch.exp, 1.0, methods=["middle"])
+    with pytest.raises(ValueError, match=r"x has shape \(2,\); it must be one number"):
+        error_curve(torch.exp, torch.ones(2))
+
+
+def test_rows_do_not_depend_on_grad_mode_and_are_zero_for_a_constant() -> None:
+    x = torch.tensor([1.0, 3.0])
+    with torch.no_grad():
+        assert jacobian_by_rows(lambda z: z**2, x).tolist() == [[2.0, 0.0], [0.0, 6.0]]
+    assert jacobian_by_rows(lambda z: torch.ones(1), x).tolist() == [[0.0, 0.0]]
+    with pytest.raises(TypeError, match=r"not torch.int64"):
+        jacobian_by_rows(lambda z: z, torch.arange(2))
 
 
 def test_rows_and_columns_agree_with_the_jacobian() -> None:

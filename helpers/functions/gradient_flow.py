@@ -165,16 +165,20 @@ def clip_gradient_value(x: Tensor, limit: float) -> Tensor:
 
 
 def _shortened(gradient: Tensor, max_norm: float) -> Tensor:
-    norm = torch.linalg.vector_norm(gradient)
-    tiny = torch.finfo(gradient.dtype).tiny
-    return gradient * (max_norm / norm.clamp(min=tiny)).clamp(max=1.0)
+    if gradient.numel() == 0:
+        return gradient
+    largest = gradient.abs().amax()
+    scale = torch.where(largest > 0, largest, 1.0)  # keeps the squares in range: 1e25 in float32 has its norm
+    norm = torch.linalg.vector_norm(gradient / scale)
+    return gradient * (max_norm / scale / norm.clamp(min=1.0)).clamp(max=1.0)
 
 
 class ClipGradientNorm(torch.autograd.Function):
     """The value of ``x``; a gradient longer than ``max_norm`` shortened to it, its direction kept.
 
     The norm is over all entries of the gradient that passes here; ``torch.nn.utils.clip_grad_norm_`` measures all
-    parameters together, after backward. A zero gradient stays zero, a NaN stays a NaN.
+    parameters together, after backward. A zero gradient stays zero; one with a NaN or an infinity has no direction, and
+    all of it becomes NaN.
     Saves nothing. Supports double backward, ``torch.func.vmap`` (each example by itself) and ``torch.compile``.
 
     Source: R. Pascanu et al. (2013), "On the difficulty of training recurrent neural networks", arXiv:1211.5063.

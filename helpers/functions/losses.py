@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 from torch import Tensor
-from torch.nn.functional import softplus
+from torch.nn.functional import hardtanh_, huber_loss, logsigmoid
 
 from helpers.functions import arguments
 from helpers.functions.contract import Support
@@ -20,7 +20,9 @@ class Huber(torch.autograd.Function):
         \ell(r) = \begin{cases} r^2/2 & |r| \le \delta \\ \delta(|r| - \delta/2) & |r| > \delta \end{cases}
         \qquad \ell'(r) = \mathrm{clamp}(r, -\delta, \delta)
 
-    ``apply(input, target, delta)``: two tensors of one shape and dtype, and a number; the loss has their shape.
+    ``apply(input, target, delta)``: two tensors of one shape and dtype, and a number; the loss has their shape. The value
+    comes from torch's kernel, which passes over memory once; ``(r - c/2) c`` with the clamped residual c is the same in
+    four passes.
 
     Saves ``input`` and ``target``, not the residual: what is neither input nor output is a constant to a second
     derivative, and would make it silently wrong. ``delta`` travels on ``ctx``, so a later call cannot change it.
@@ -30,14 +32,11 @@ class Huber(torch.autograd.Function):
     Source: P. J. Huber (1964), "Robust Estimation of a Location Parameter"; ``torch.nn.HuberLoss``.
     """
 
-    generate_vmap_rule = True
     support = Support(True, True, False, True, FLOATS, "input, target")
 
     @staticmethod
     def forward(input: Tensor, target: Tensor, delta: float) -> Tensor:
-        residual = input - target
-        clamped = residual.clamp(-delta, delta)
-        return residual.sub_(clamped, alpha=0.5).mul_(clamped)  # (r - c/2) c covers both branches
+        return huber_loss(input, target, reduction="none", delta=delta)
 
     @staticmethod
     def setup_context(ctx, inputs: tuple[Tensor, Tensor, float], output: Tensor) -> None:
@@ -47,9 +46,20 @@ class Huber(torch.autograd.Function):
     @staticmethod
     def backward(ctx, grad_output: Tensor) -> tuple[Tensor | None, Tensor | None, None]:
         input, target = ctx.saved_tensors
-        grad = grad_output * (input - target).clamp(-ctx.delta, ctx.delta)
+        slope = hardtanh_(input - target, -ctx.delta, ctx.delta)  # a clamp in place that vmap knows
+        grad = grad_output * slope
         needs_input, needs_target, _ = ctx.needs_input_grad
         return grad if needs_input else None, -grad if needs_target else None, None
+
+    @staticmethod
+    def vmap(
+        info, in_dims: tuple[int | None, int | None, None], input: Tensor, target: Tensor, delta: float
+    ) -> tuple[Tensor, int]:
+        input, target = (  # torch's kernel wants both to have the batch
+            x.expand(info.batch_size, *x.shape) if dim is None else x.movedim(dim, 0)
+            for x, dim in zip((input, target), in_dims[:2], strict=True)
+        )
+        return Huber.apply(input, target, delta), 0
 
 
 def huber(input: Tensor, target: Tensor, delta: float = 1.0) -> Tensor:
@@ -141,8 +151,8 @@ class Focal(torch.autograd.Function):
         \ell = (1-p)^\gamma\,(-\log p), \qquad
         \frac{\partial \ell}{\partial z} = -(1-p)^\gamma\,\bigl((1-p) - \gamma\,p\,\log p\bigr)
 
-    ``apply(logits, target, gamma)``: tensors of one shape and dtype, and a number. ``-log p`` is ``softplus(-z)`` and
-    ``(1-p)^γ`` is ``exp(-γ softplus(z))``, so neither end overflows: the loss of a logit of 1000 is 0 or 1000.
+    ``apply(logits, target, gamma)``: tensors of one shape and dtype, and a number. ``log p`` is ``logsigmoid(z)`` and
+    ``(1-p)^γ`` is ``exp(γ logsigmoid(-z))``, so neither end overflows: the loss of a logit of 1000 is 0 or 1000.
 
     Saves ``logits`` and ``target``; backward is written in differentiable operators of the two.
     Supports double backward, ``torch.func`` and ``torch.compile``. The target gets no gradient: it is a label.
@@ -156,7 +166,7 @@ class Focal(torch.autograd.Function):
     @staticmethod
     def forward(logits: Tensor, target: Tensor, gamma: float) -> Tensor:
         z = (2 * target - 1) * logits
-        return torch.exp(-gamma * softplus(z)) * softplus(-z)
+        return -torch.exp(gamma * logsigmoid(-z)) * logsigmoid(z)
 
     @staticmethod
     def setup_context(ctx, inputs: tuple[Tensor, Tensor, float], output: Tensor) -> None:
@@ -168,8 +178,8 @@ class Focal(torch.autograd.Function):
         logits, target = ctx.saved_tensors
         side = 2 * target - 1
         z = side * logits
-        weight = torch.exp(-ctx.gamma * softplus(z))
-        slope = -weight * (torch.sigmoid(-z) + ctx.gamma * torch.sigmoid(z) * softplus(-z))
+        weight = torch.exp(ctx.gamma * logsigmoid(-z))
+        slope = -weight * (torch.sigmoid(-z) - ctx.gamma * torch.sigmoid(z) * logsigmoid(z))
         return grad_output * side * slope, None, None
 
 
@@ -178,7 +188,8 @@ def focal(logits: Tensor, target: Tensor, gamma: float = 2.0) -> Tensor:
 
     Args:
         logits: floating tensor.
-        target: labels 0 or 1, of a shape that broadcasts with ``logits``; converted to its dtype.
+        target: labels 0 or 1, of a shape that broadcasts with ``logits``; converted to its dtype. Nothing between 0
+            and 1 has a meaning here, and the numbers are not looked at.
         gamma: how much an easy example is discounted; at least 0, and 0 gives the cross entropy.
 
     Raises:
@@ -190,6 +201,12 @@ def focal(logits: Tensor, target: Tensor, gamma: float = 2.0) -> Tensor:
     arguments.floating("logits", logits)
     if not isinstance(target, Tensor):
         raise TypeError(f"target must be a tensor, not {type(target).__name__}.")
+    if target.is_complex():
+        raise TypeError(f"target has dtype {target.dtype}; labels are real numbers, 0 or 1.")
+    if target.device != logits.device:
+        raise ValueError(
+            f"target is on {target.device}, logits on {logits.device}; move one of them with .to(device)."
+        )
     gamma = arguments.number("gamma", gamma, least=0)
     shape = arguments.broadcastable(logits=logits, target=target)
     return Focal.apply(logits.expand(shape), target.detach().to(logits.dtype).expand(shape), gamma)

@@ -1,7 +1,8 @@
 """One battery for every Function on the shelf: what it declares is what is tested.
 
 A ``Case`` says how to call a Function and what a trusted implementation gives; each ``check_…`` examines one promise
-and raises ``AssertionError`` with the numbers when it does not hold.
+and raises ``AssertionError`` with the numbers when it does not hold. ``torch.compile`` runs with the ``aot_eager``
+backend: it traces the Function and its backward without a graph break, and needs no C++ compiler.
 """
 
 from __future__ import annotations
@@ -32,8 +33,8 @@ class Case:
         reference: the same by trusted operators; ``None`` where there is none.
         low, high: range of the sampled numbers.
         elementwise: shapes are free, so that 0-d, empty and size-1 tensors make sense.
-        first_order_only: inputs that get no gradient are listed by place.
         fixed: places of tensors that are not differentiated (labels, knots).
+        sample: makes the tensors from a seed, where a range is not enough.
     """
 
     function: type[torch.autograd.Function]
@@ -77,10 +78,6 @@ class Case:
         ]
 
 
-def _output(case: Case, inputs: Sequence[Tensor]) -> Tensor:
-    return case.call(*inputs)
-
-
 def _upstream(y: Tensor, seed: int = 7) -> Tensor:
     return torch.randn(y.shape, generator=torch.Generator().manual_seed(seed), dtype=DOUBLE).to(y.dtype)
 
@@ -92,18 +89,21 @@ def _grads(
     return list(torch.autograd.grad(y, wanted, _upstream(y) if upstream is None else upstream, **options))
 
 
-def check_gradient(case: Case, seed: int = 0) -> None:
+def check_gradient(case: Case, seed: int = 0, shapes: Sequence[tuple[int, ...]] | None = None) -> None:
     """``gradcheck`` in slow mode; a surrogate against its stated rule, which must differ from the derivative."""
-    inputs = case.inputs(seed)
+    inputs = case.inputs(seed, shapes=shapes)
     if case.surrogate is None:
         assert gradcheck(case.call, inputs, eps=1e-6, atol=1e-6, rtol=1e-4)
         return
     y = case.call(*inputs)
     upstream = _upstream(y)
-    bound = inspect_arguments(case, inputs)
-    expected = case.surrogate.vjp((upstream,), *bound)[0]
-    torch.testing.assert_close(_grads(y, inputs, upstream)[0], expected)
-    assert not gradcheck(case.call, inputs, raise_exception=False) or torch.equal(expected, upstream)
+    torch.testing.assert_close(_grads(y, inputs, upstream)[0], _rule(case, inputs, upstream))
+    if y.numel():
+        assert not gradcheck(case.call, inputs, raise_exception=False), f"{case.name} is no surrogate"
+
+
+def _rule(case: Case, inputs: Sequence[Tensor], upstream: Tensor) -> Tensor:
+    return case.surrogate.vjp((upstream,), *inspect_arguments(case, inputs))[0]
 
 
 def inspect_arguments(case: Case, inputs: Sequence[Tensor]) -> tuple:
@@ -124,6 +124,8 @@ def check_second_derivative(case: Case, seed: int = 0) -> None:
     if case.support.double_backward:
         if case.surrogate is None:
             assert gradgradcheck(case.call, inputs, atol=1e-5, rtol=1e-3)
+        else:
+            _check_rule_twice(case, inputs)
         return
     y = case.call(*inputs)
     (first, *_) = _grads((y**2).sum(), inputs, torch.tensor(1.0, dtype=DOUBLE), create_graph=True)
@@ -134,6 +136,28 @@ def check_second_derivative(case: Case, seed: int = 0) -> None:
             raise
         return
     raise AssertionError(f"{case.name} declares no double backward and does not refuse it")
+
+
+def _check_rule_twice(case: Case, inputs: Sequence[Tensor]) -> None:
+    """The derivative of a surrogate's gradient is the derivative of its rule."""
+    y = case.call(*inputs)
+    upstream = _upstream(y).requires_grad_()
+    ways = []
+    for gradient in (_grads(y, inputs, upstream, create_graph=True)[0], _rule(case, inputs, upstream)):
+        if not gradient.requires_grad:  # a rule that is constant in everything
+            ways.append([torch.zeros_like(each) for each in (upstream, *inputs)])
+            continue
+        ways.append(
+            torch.autograd.grad(
+                gradient,
+                (upstream, *inputs),
+                _upstream(gradient, seed=8),
+                allow_unused=True,
+                materialize_grads=True,
+            )
+        )
+    for mine, right in zip(*ways, strict=True):
+        torch.testing.assert_close(mine, right)
 
 
 def check_value(case: Case, seed: int = 0) -> None:
@@ -161,6 +185,16 @@ def check_layouts(case: Case) -> None:
     wide = torch.stack([_upstream(y)] * 2, -1)[..., 0]
     for mine, right in zip(_grads(again, strided, wide), expected, strict=True):
         torch.testing.assert_close(mine, right)
+    narrow = [
+        each.detach()[:1].requires_grad_() if each.requires_grad and each.dim() else each for each in inputs
+    ]
+    expanded = [base.expand(each.shape) for base, each in zip(narrow, inputs, strict=True)]
+    for mine, right in zip(
+        _grads(case.call(*expanded), narrow),
+        _grads(case.call(*(each.contiguous() for each in expanded)), narrow),
+        strict=True,
+    ):
+        torch.testing.assert_close(mine, right)
     one = torch.tensor(0.5, dtype=y.dtype)
     for mine, right in zip(
         _grads(case.call(*inputs), inputs, one.expand(y.shape)),
@@ -185,17 +219,21 @@ def check_subsets(case: Case) -> None:
 
 
 def check_dtypes(case: Case) -> None:
-    """Every promised dtype comes back as it went in, near float64."""
+    """Every promised dtype comes back as it went in, value and gradient near those of float64."""
     exact = case.inputs()
     right = case.call(*exact)
+    right_grads = _grads(right, exact)
     for dtype in case.support.dtypes:
         inputs = case.inputs(dtype=dtype)
         y = case.call(*inputs)
         assert y.dtype == dtype, f"{dtype} in, {y.dtype} out"
+        grads = _grads(y, inputs)
+        assert all(each.dtype == dtype for each in grads)
+        tolerance = {torch.float32: 1e-4, torch.bfloat16: 5e-2}.get(dtype, 1e-12)
         if case.surrogate is None:
-            tolerance = {torch.float32: 1e-4, torch.bfloat16: 5e-2}.get(dtype, 1e-12)
-            torch.testing.assert_close(y.double(), right, rtol=tolerance, atol=tolerance)
-        assert all(each.dtype == dtype for each in _grads(y, inputs))
+            torch.testing.assert_close(y.double(), right.detach(), rtol=tolerance, atol=tolerance)
+        for mine, exactly in zip(grads, right_grads, strict=True):
+            torch.testing.assert_close(mine.double(), exactly, rtol=tolerance, atol=tolerance)
 
 
 def check_small_shapes(case: Case) -> None:
@@ -205,8 +243,8 @@ def check_small_shapes(case: Case) -> None:
     for shape in ((), (0,), (1,), (2, 0, 3)):
         inputs = case.inputs(shapes=[shape] * len(case.shapes))
         y = case.call(*inputs)
-        assert y.shape == shape
-        assert all(each.shape == shape for each in _grads(y, inputs))
+        assert y.shape == shape, f"shape {shape} in, {tuple(y.shape)} out"
+        assert all(each.shape == shape for each in _grads(y, inputs)), f"a gradient has not shape {shape}"
 
 
 def check_nothing_changed(case: Case) -> None:
@@ -219,11 +257,17 @@ def check_nothing_changed(case: Case) -> None:
     first = _grads(y, inputs, upstream, retain_graph=True)
     second = _grads(y, inputs, upstream)
     third = _grads(case.call(*inputs), inputs, upstream)
-    assert torch.equal(upstream, kept) and all(
-        torch.equal(a, b.detach()) for a, b in zip(before, inputs, strict=True)
-    )
+    assert torch.equal(upstream, kept), "the upstream gradient was changed"
+    for place, (a, b) in enumerate(zip(before, inputs, strict=True)):
+        assert torch.equal(a, b.detach()), f"input {place} was changed"
     for a, b, c in zip(first, second, third, strict=True):
-        assert torch.equal(a, b) and torch.equal(a, c)
+        assert torch.equal(a, b) and torch.equal(a, c), "a second run differs from the first"
+
+
+def _holds_a_tensor(value: object) -> bool:
+    if isinstance(value, list | tuple | dict):
+        return any(map(_holds_a_tensor, value.values() if isinstance(value, dict) else value))
+    return isinstance(value, Tensor)
 
 
 def check_memory(case: Case) -> None:
@@ -234,9 +278,8 @@ def check_memory(case: Case) -> None:
     while node is not None and getattr(type(node), "_forward_cls", None) is not case.function:
         node = next((each for each, _ in node.next_functions if each is not None), None)
     assert node is not None, f"{case.name} is not in the graph"
-    held = [name for name, value in vars(node).items() if isinstance(value, Tensor)]
+    held = [name for name, value in vars(node).items() if _holds_a_tensor(value)]
     assert not held, f"tensors on ctx: {held}"
-    gc.collect()
     gc.disable()
     try:
         ghost = weakref.ref(node)
@@ -246,41 +289,84 @@ def check_memory(case: Case) -> None:
         gc.enable()
 
 
-def check_transforms(case: Case) -> None:
-    """``torch.func`` and ``torch.compile`` as promised."""
-    inputs = [each.detach() for each in case.inputs()]
+def _total(case: Case) -> tuple[Callable[..., Tensor], list[Tensor], list[Tensor]]:
+    """A number made of the tensors that are differentiated, those tensors, and its gradients by plain autograd."""
     plain = case.inputs()
-    right = _grads(case.call(*plain).sum(), plain, torch.tensor(1.0, dtype=DOUBLE))[0]
-    place = next(k for k, each in enumerate(plain) if each.requires_grad)
+    places = [place for place, each in enumerate(plain) if each.requires_grad]
+    weight = _upstream(case.call(*plain).detach())
 
-    def total(x: Tensor) -> Tensor:
-        return case.call(*inputs[:place], x, *inputs[place + 1 :]).sum()
+    def total(*differentiated: Tensor) -> Tensor:
+        full = [each.detach() for each in plain]
+        for place, each in zip(places, differentiated, strict=True):
+            full[place] = each
+        return (weight * case.call(*full)).sum()
 
-    if case.support.vmap:
-        torch.testing.assert_close(torch.func.grad(total)(inputs[place]), right)
-        batch = torch.stack([inputs[place], 0.9 * inputs[place]])
-        each = torch.func.vmap(torch.func.grad(total))(batch)
-        torch.testing.assert_close(each[0], right)
-        torch.testing.assert_close(torch.func.jacrev(total)(inputs[place]), right)
-    if case.support.jvp:
-        _, moved = torch.func.jvp(total, (inputs[place],), (torch.ones_like(inputs[place]),))
-        torch.testing.assert_close(moved, right.sum() if case.surrogate is None else moved)
-    if case.support.compile:
-        torch._dynamo.reset()
-        compiled = torch.compile(case.function.apply, backend="aot_eager", fullgraph=True)
-        arguments = inspect_arguments(case, plain)
-        leaves = [
-            each.detach().clone().requires_grad_(each.requires_grad) if isinstance(each, Tensor) else each
-            for each in arguments
-        ]
-        tensors = [each for each in leaves if isinstance(each, Tensor)]
-        output = compiled(*leaves)
-        expected = case.function.apply(*arguments)
-        torch.testing.assert_close(output, expected)
-        mine = _grads(output, tensors)
-        theirs = _grads(expected, [each for each in arguments if isinstance(each, Tensor)])
-        for a, b in zip(mine, theirs, strict=True):
+    right = _grads(case.call(*plain), plain, weight)
+    return total, [plain[place].detach() for place in places], right
+
+
+def _check_vmap(case: Case) -> None:
+    """``grad``, ``jacrev``, and ``vmap`` of value and gradient with every tensor batched, and with one."""
+    total, points, right = _total(case)
+    every = tuple(range(len(points)))
+    gradient = torch.func.grad(total, argnums=every)
+    jacobian = torch.func.jacrev(total, argnums=every)
+    for mine in (gradient(*points), jacobian(*points)):
+        for a, b in zip(mine, right, strict=True):
             torch.testing.assert_close(a, b)
+    second = [0.9 * each for each in points]
+    for mixed in ((0,) * len(points), *((None,) * k + (0,) + (None,) * (len(points) - k - 1) for k in every)):
+        batch = [
+            torch.stack([one, two], -1) if way == 0 else one
+            for one, two, way in zip(points, second, mixed, strict=True)
+        ]
+        ways = tuple(None if way is None else -1 for way in mixed)
+        other = [two if way == 0 else one for one, two, way in zip(points, second, mixed, strict=True)]
+        values = torch.func.vmap(total, in_dims=ways)(*batch)
+        torch.testing.assert_close(values, torch.stack([total(*points), total(*other)]))
+        together = torch.func.vmap(gradient, in_dims=ways)(*batch)
+        for a, b, c in zip(together, gradient(*points), gradient(*other), strict=True):
+            torch.testing.assert_close(a, torch.stack([b, c]))
+
+
+def _check_jvp(case: Case) -> None:
+    """The pushed-forward number equals the pulled-back one: (g · v) from both sides."""
+    total, points, right = _total(case)
+    tangents = [_upstream(each, seed=9) for each in points]
+    _, moved = torch.func.jvp(total, tuple(points), tuple(tangents))
+    expected = sum((a * b).sum() for a, b in zip(right, tangents, strict=True))
+    torch.testing.assert_close(moved, expected)
+
+
+def _check_compile(case: Case) -> None:
+    """One graph, and value and gradients as without it."""
+    torch._dynamo.reset()
+    arguments = inspect_arguments(case, case.inputs())
+    tensors = [each for each in arguments if isinstance(each, Tensor) and each.requires_grad]
+    compiled = torch.compile(case.function.apply, backend="aot_eager", fullgraph=True)
+    mine, right = (
+        output[0] if isinstance(output, tuple) else output
+        for output in (compiled(*arguments), case.function.apply(*arguments))
+    )
+    torch.testing.assert_close(mine, right)
+    for a, b in zip(_grads(mine, tensors), _grads(right, tensors), strict=True):
+        torch.testing.assert_close(a, b)
+
+
+def check_transforms(case: Case) -> None:
+    """``torch.func`` and ``torch.compile`` as promised; what is not promised is refused with an error or right."""
+    for promised, check in (
+        (case.support.vmap, _check_vmap),
+        (case.support.jvp, _check_jvp),
+        (case.support.compile, _check_compile),
+    ):
+        try:
+            check(case)
+        except AssertionError:
+            raise
+        except Exception:
+            if promised:
+                raise
 
 
 CHECKS = (
