@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import inspect
+import math
 import os
 import time
 import types
@@ -456,7 +457,13 @@ def single_inside(patient: Patient, visit: Visit) -> list[bool]:
 
 
 def timed(patient: Patient) -> float:
-    """Measure one fresh call, in seconds."""
-    started = time.perf_counter()
-    patient.visit()
-    return time.perf_counter() - started
+    """Measure a fresh call, in seconds: the best of a few, for the first ones load libraries and share the processor."""
+    best, spent = math.inf, 0.0
+    for _ in range(6):
+        started = time.perf_counter()
+        patient.visit()
+        took = time.perf_counter() - started
+        best, spent = min(best, took), spent + took
+        if spent > 0.1:
+            break
+    return best

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import torch
 from torch import Tensor
@@ -90,7 +91,13 @@ def compare(
         for c, s in known.items()
         if math.isfinite(analytic[c]) and (s.reliable or s.kink) and not s.supports(analytic[c], scale)
     ]
-    if not wrong or _right_among_symmetric(values[number], gradient, analytic, known, scale):
+    if not wrong:
+        return False
+
+    def slope(coordinate: int) -> Slope:
+        return known.get(coordinate) or exam.slope(values, upstream, number, coordinate)
+
+    if _right_among_symmetric(values[number], gradient, wrong, slope, scale):
         return False
     worst = max(wrong, key=lambda c: abs(analytic[c] - known[c].best))
     name = exam.name(number)
@@ -129,7 +136,7 @@ def compare(
 
 
 def _right_among_symmetric(
-    value: Tensor, gradient: Tensor | None, analytic: dict[int, float], known: dict[int, Slope], scale: float
+    value: Tensor, gradient: Tensor | None, wrong: list[int], slope: Callable[[int], Slope], scale: float
 ) -> bool:
     """Tell whether a Function of symmetric matrices is right along symmetric changes.
 
@@ -138,15 +145,16 @@ def _right_among_symmetric(
     """
     if gradient is None or value.is_complex() or value.dim() != 2 or value.shape[0] != value.shape[1]:
         return False
-    if not torch.equal(value, value.mT) or not torch.allclose(gradient, gradient.mT, rtol=1e-6):
+    # A product such as a @ a.mT is symmetric up to its rounding only.
+    if not torch.allclose(value, value.mT, rtol=1e-6) or not torch.allclose(gradient, gradient.mT, rtol=1e-6):
         return False
-    size = value.shape[0]
-    pairs = [(c, c % size * size + c // size) for c in known]
-    return all(
-        partner in known
-        and abs(analytic[c] + analytic[partner] - known[c].best - known[partner].best) <= 1e-4 * scale
-        for c, partner in pairs
-    )
+    size, flat = value.shape[0], real_view(gradient)
+    for here in wrong:
+        there = here % size * size + here // size
+        both = slope(here).best, slope(there).best
+        if None in both or abs(float(flat[here] + flat[there]) - sum(both)) > 1e-4 * scale:
+            return False
+    return True
 
 
 def _reproduce(exam: Exam, number: int, place: str, step: float, moved: bool, situation: str) -> str:

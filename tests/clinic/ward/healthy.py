@@ -1194,6 +1194,20 @@ def matrix_function_of_symmetric_matrices():
 
 
 @healthy()
+def matrix_function_of_a_symmetric_matrix_too_large_to_examine_whole():
+    matrix = noise(10, 10).detach()
+    return torch.linalg.cholesky, ((matrix @ matrix.mT + 10 * torch.eye(10)).requires_grad_(),)
+
+
+@healthy()
+def matrix_function_of_a_matrix_symmetric_up_to_rounding():
+    matrix = noise(3, 3).detach()
+    symmetric = matrix @ matrix.mT + 3 * torch.eye(3)
+    symmetric[0, 1] *= 1 + 1e-15
+    return torch.linalg.cholesky, (symmetric.requires_grad_(),)
+
+
+@healthy()
 def coefficients_in_a_closure():
     coefficients = [1.0, -2.0, 0.5]
 
