@@ -17,9 +17,11 @@ from pathlib import Path
 import nbformat
 import psutil
 
-from helpers.grading.kernel import FIRST_UID, GIGABYTE, isolation, place
+from helpers.grading import nursery
+from helpers.grading.kernel import FIRST_UID, isolation, place, surroundings
 from helpers.grading.overlay import lay
 from helpers.grading.submission import Pristine
+from helpers.grading.world import GIGABYTE
 
 FOLDER = "course-run-"  # and the grader's process number
 SHARED = ("/dev/shm", "/tmp")  # folders in which a kernel's user may have left files
@@ -141,6 +143,10 @@ def _pytest(
         "seed": seed,
         "seconds": limits.wall,
         "memory": limits.memory,
+        "nursery": nursery.address(f"{FOLDER}{os.getpid()}-", surroundings)
+        if isolation() == "isolated"
+        else "",
+        "modules": pristine.modules,
     }
     spec.joinpath("kernel.json").write_text(
         json.dumps(

@@ -259,6 +259,18 @@ class Pristine:
     notebook: NotebookNode
     exercises: tuple[PristineExercise, ...]
 
+    @property
+    def modules(self) -> list[str]:
+        """Names of the modules that the course's own cells import."""
+        sources = [
+            cell.source
+            for cell in self.notebook.cells
+            if cell.cell_type == "code" and _owner(cell)[1] != "answer"
+        ]
+        nodes = [node for source in sources for node in ast.walk(ast.parse(source))]
+        names = {alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names}
+        return sorted(names | {node.module for node in nodes if isinstance(node, ast.ImportFrom)})
+
 
 def pristine(path: Path) -> Pristine:
     """Read an exercise notebook of the course.
