@@ -142,9 +142,12 @@ class ForkedKernel:
 
 
 def _load(modules: list[str]) -> None:
-    for name in [*ALWAYS, *modules, *(WITH_TORCH if "torch" in sys.modules else ())]:
-        with contextlib.suppress(Exception):  # the kernel will meet it again, and tell
-            importlib.import_module(name)
+    for names in (ALWAYS, modules, WITH_TORCH):
+        if names is WITH_TORCH and "torch" not in sys.modules:
+            continue
+        for name in names:
+            with contextlib.suppress(Exception):  # the kernel will meet it again, and tell
+                importlib.import_module(name)
 
 
 def _guard(connection: socket.socket, request: dict) -> None:
