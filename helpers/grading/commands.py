@@ -20,8 +20,8 @@ from helpers.grading.runner import InfraError, Limits
 from helpers.grading.submission import Unreadable, collect, pristine
 
 ROOT = Path(__file__).resolve().parent.parent.parent
-LEARNERS_FILES = ("lessons", "exercises", "helpers", "README.md", "LICENSE", "LICENSE-CONTENT", "Makefile",
-                  "pyproject.toml", "constraints.txt", "environment.yml")  # fmt: skip
+LEARNERS_FILES = ("lessons", "exercises", "helpers", "README.md", "CONTRIBUTING.md", "LICENSE", "LICENSE-CONTENT", "Makefile",
+                  "pyproject.toml", "constraints.txt", "environment.yml", "docs")  # fmt: skip
 TRUSTED = (
     "Trusted mode: kernels are not closed in here (bubblewrap is missing or not allowed), so a hostile submission could "
     "read or change files. Good for feedback; for a class you do not know, see docs/instructors.md."

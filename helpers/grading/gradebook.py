@@ -3,29 +3,17 @@
 from __future__ import annotations
 
 import csv
-import html
+import io
+import itertools
 import json
 import os
 import re
-from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from xml.etree import ElementTree
 
-CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]|\x1b\[[0-9;?]*[ -/]*[@-~]")
-MOST_MESSAGE = 600
-
-PAGE = """<!doctype html>
-<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width"><title>{title}</title>
-<style>body{{font:16px/1.5 sans-serif;max-width:52rem;margin:2rem auto;padding:0 1rem;color-scheme:light dark}}
-table{{border-collapse:collapse;width:100%}}td,th{{text-align:left;padding:.3rem .6rem;border-bottom:1px solid #8888}}
-.bar{{display:inline-block;height:.8em;background:#0072b2;vertical-align:middle}}</style></head><body>{body}</body></html>
-"""
-
-
-def clean(text: object) -> str:
-    """Text without control characters or terminal colours, cut to a readable length."""
-    return CONTROL.sub("", str(text))[:MOST_MESSAGE]
+from helpers.grading import pages
+from helpers.grading.pages import clean
 
 
 def cell(value: object) -> object:
@@ -63,11 +51,28 @@ def write(out: Path, rows: Sequence[dict]) -> None:
     """Write every table and page for these results; each file is replaced whole."""
     rows = sorted(rows, key=lambda row: row["submission"])
     _replace(out / "gradebook.csv", _csv(rows))
+    by_learner: dict[str, list[dict]] = {}
     for row in rows:
-        name = re.sub(r"[^\w.-]+", "_", row["submission"]).strip("._") or "submission"
-        _replace(out / "feedback" / f"{name}.html", feedback(row))
-        _replace(out / "junit" / f"{name}.xml", junit(row))
-    _replace(out / "class.html", report(rows))
+        by_learner.setdefault(row["learner"], []).append(row)
+    for learner, name in _file_names(by_learner).items():
+        _replace(out / "feedback" / f"{name}.html", pages.feedback(learner, by_learner[learner]))
+    names = _file_names(row["submission"] for row in rows)
+    for row in rows:
+        _replace(out / "junit" / f"{names[row['submission']]}.xml", junit(row))
+    _replace(out / "class.html", pages.report(rows))
+
+
+def _file_names(names: Iterable[str]) -> dict[str, str]:
+    """A file name for each name; names that look alike as file names, or differ in case only, get a number."""
+    found: dict[str, str] = {}
+    taken: set[str] = set()
+    for name in names:
+        plain = re.sub(r"[^\w.-]+", "_", name).strip("._")[:100] or "submission"
+        numbered = (f"{plain}_{number}" for number in itertools.count(2))
+        made = next(each for each in itertools.chain([plain], numbered) if each.casefold() not in taken)
+        taken.add(made.casefold())
+        found[name] = made
+    return found
 
 
 def _replace(path: Path, text: str) -> None:
@@ -78,8 +83,6 @@ def _replace(path: Path, text: str) -> None:
 
 
 def _csv(rows: Sequence[dict]) -> str:
-    import io
-
     checks = sorted({(row["notebook"], each["exercise"]) for row in rows for each in row["marks"]})
     made = io.StringIO()
     table = csv.writer(made, quoting=csv.QUOTE_NONNUMERIC)
@@ -94,27 +97,6 @@ def _csv(rows: Sequence[dict]) -> str:
         head = [row["learner"], row["notebook"], row["status"], row["earned"], row["possible"]]
         table.writerow([cell(each) for each in [*head, *points, " ".join(row["flags"])]])
     return made.getvalue()
-
-
-def feedback(row: dict) -> str:
-    """The learner's page: verdict, points and hint for each exercise; no keyed value, nothing that could run."""
-    lines = [f"<h1>{html.escape(clean(row['notebook']))}</h1>"]
-    lines.append(
-        f"<p>{html.escape(clean(row['learner']))}: {row['earned']:g} of {row['possible']:g} points ({row['status']}).</p>"
-    )
-    if row.get("message"):
-        lines.append(f"<p>{html.escape(clean(row['message']))}</p>")
-    lines.append("<table><tr><th>Exercise</th><th>Verdict</th><th>Points</th><th>What to look at</th></tr>")
-    for each in row["marks"]:
-        hint = f"{each['message']} (hint: {each['hint']})" if each["hint"] else each["message"]
-        sign = {"passed": "✓", "not_started": "○"}.get(each["verdict"], "✗")
-        lines.append(
-            f"<tr><td>{html.escape(clean(each['title']))}</td><td>{sign} {each['verdict'].replace('_', ' ')}</td>"
-            f"<td>{each['earned']:g} of {each['points']:g}</td><td>{html.escape(clean(hint))}</td></tr>"
-        )
-    lines.append("</table>")
-    lines += [f"<p>Note: {html.escape(clean(flag))}</p>" for flag in row["flags"]]
-    return PAGE.format(title="Feedback", body="\n".join(lines))
 
 
 def junit(row: dict) -> str:
@@ -132,41 +114,3 @@ def junit(row: dict) -> str:
         elif each["verdict"] != "passed":
             ElementTree.SubElement(case, "failure", message=clean(each["message"]))
     return ElementTree.tostring(suite, encoding="unicode", xml_declaration=True)
-
-
-def report(rows: Sequence[dict]) -> str:
-    """The instructor's page: how each exercise went, and the mistakes made most."""
-    lines = [f"<h1>Class report</h1><p>{len(rows)} submissions.</p>", "<h2>Statuses</h2><table>"]
-    for status, count in Counter(row["status"] for row in rows).most_common():
-        lines.append(f"<tr><td>{status}</td><td>{count}</td></tr>")
-    lines.append(
-        "</table><h2>Exercises</h2><table><tr><th>Exercise</th><th>Passed</th><th>Most frequent mistakes</th></tr>"
-    )
-    for check, marks in _by_check(rows):
-        passed = sum(each["verdict"] == "passed" for each in marks)
-        hints = Counter(
-            each["hint"] or each["verdict"] for each in marks if each["verdict"] != "passed"
-        ).most_common(4)
-        said = ", ".join(f"{html.escape(clean(hint))} ({count})" for hint, count in hints)
-        width = 8 * passed / len(marks)
-        lines.append(
-            f"<tr><td>{html.escape(check)}</td><td><span class='bar' style='width:{width:.2f}rem' aria-hidden='true'></span> "
-            f"{passed} of {len(marks)}</td><td>{said}</td></tr>"
-        )
-    lines.append("</table>")
-    flagged = [(row["submission"], flag) for row in rows for flag in row["flags"]]
-    if flagged:
-        lines.append("<h2>To look at</h2><ul>")
-        lines += [
-            f"<li>{html.escape(clean(name))}: {html.escape(clean(flag))}</li>" for name, flag in flagged
-        ]
-        lines.append("</ul>")
-    return PAGE.format(title="Class report", body="\n".join(lines))
-
-
-def _by_check(rows: Sequence[dict]) -> Iterable[tuple[str, list[dict]]]:
-    found: dict[str, list[dict]] = {}
-    for row in rows:
-        for each in row["marks"]:
-            found.setdefault(f"{row['notebook']}/{each['exercise']}", []).append(each)
-    return sorted(found.items())

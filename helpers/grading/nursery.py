@@ -89,6 +89,13 @@ def address(prefix: str, environment: Callable[[Path], Mapping[str, str]]) -> st
         return _running[-1].address
 
 
+def close() -> None:
+    """End this process's nursery; the next kernel gets a new one."""
+    with _lock:
+        while _running:
+            _running.pop().close()
+
+
 class ForkedKernel:
     """A kernel forked by a nursery, with what jupyter_client uses of :class:`subprocess.Popen`.
 

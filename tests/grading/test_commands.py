@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import hashlib
 import json
+import re
 import stat
 import zipfile
 from pathlib import Path
@@ -20,6 +21,9 @@ from helpers.grading.submission import Unreadable, collect
 from tests.grading.conftest import GOOD, NAME, SEED, STUB, WRONG, notebook
 
 HALF = {"square": GOOD["square"], "cube": WRONG["cube"]}
+
+
+LINK = re.compile(r"\]\((?![a-z]+:|#)([^)#\s]+)")  # relative links of Markdown
 
 
 @pytest.fixture
@@ -119,8 +123,13 @@ def test_a_class_from_hand_in_to_gradebook(
     assert len(pages) == 4
     assert not any("<b>" in page for page in pages.values()), "names are escaped"
     assert not any(str(x**3) in page for page in pages.values() for x in (7, 11, 23)), "no keyed value"
-    report = BeautifulSoup((out / "class.html").read_text(), "html.parser").get_text(" ")
-    assert "4 submissions" in report and f"{NAME}/cube" in report and "wrong-power (1)" in report
+    report = " ".join(BeautifulSoup((out / "class.html").read_text(), "html.parser").get_text(" ").split())
+    assert "4 submissions" in report and f"wrong-power in {NAME}/cube 1" in report
+    assert "A cube (cube) Outcome Submissions passed 1 failed: wrong-power 1 not started 1" in report
+    assert (
+        "Share of the points Submissions 0 to 20 % 1 20 to 40 % 0 40 to 60 % 1 60 to 80 % 0 80 to 100 % 1"
+        in report
+    )
     cases = [
         ElementTree.parse(path).getroot().findall("testcase") for path in sorted((out / "junit").iterdir())
     ]
@@ -256,3 +265,26 @@ def test_release_holds_no_solution(tmp_path: Path) -> None:
     assert not (out / "solutions").exists() and not (out / "tests").exists()
     assert not any("BEGIN SOLUTION" in path.read_text() for path in out.rglob("*.ipynb"))
     assert commands.release([str(out)]) == 2, "nothing is written over"
+    texts = [(page, page.read_text()) for page in (out / "README.md", *(out / "docs").glob("*.md"))]
+    for page in out.rglob("*.ipynb"):
+        texts += [
+            (page, cell.source) for cell in nbformat.read(page, 4).cells if cell.cell_type == "markdown"
+        ]
+    links = [(page, link) for page, text in texts for link in LINK.findall(text)]
+    assert len(links) > 30
+    assert [(page.name, link) for page, link in links if not (page.parent / link).exists()] == []
+
+
+def test_a_learner_with_many_notebooks_gets_one_page_and_names_alike_get_two(tmp_path: Path) -> None:
+    mark = {"exercise": "square", "title": "A square", "points": 2.0, "earned": 2.0, "verdict": "passed", "message": "",
+            "hint": ""}  # fmt: skip
+    rows = [
+        {"submission": f"{learner}/{number}", "learner": learner, "notebook": f"0{number}", "status": "graded", "earned": 2.0,
+         "possible": 2.0, "marks": [mark], "flags": [], "message": "", "sha256": "0" * 64}
+        for learner in ("ada b", "Ada_B") for number in (1, 2)
+    ]  # fmt: skip
+    gradebook.write(tmp_path, rows)
+    names = sorted(path.name for path in (tmp_path / "feedback").iterdir())
+    assert names == ["Ada_B.html", "ada_b_2.html"]
+    assert "4 of 4 points in 2 notebooks" in (tmp_path / "feedback" / names[0]).read_text()
+    assert len(list((tmp_path / "junit").iterdir())) == 4
