@@ -14,11 +14,13 @@ import psutil
 import pytest
 from nbformat import NotebookNode
 
+from helpers.grading.classroom import Job, grade
 from helpers.grading.kernel import FIRST_UID, isolation
 from tests.grading.conftest import (
     GOOD,
     LIMITS,
     NAME,
+    SEED,
     SEEN,
     STUB,
     WRONG,
@@ -139,6 +141,7 @@ PROCESS = {
     "35 stack overflow": with_square("import sys\nsys.setrecursionlimit(10**9)\ndef square(x):\n    return square(x)"),
     "36 fork bomb": with_square("import os\ndef square(x):\n    while True:\n        try: os.fork()\n        except OSError: pass"),
     "38 huge file": with_square("def square(x):\n    with open('big', 'wb') as f:\n        for _ in range(100): f.write(bytes(2**24))\n    return x + x"),
+    "38b thousands of files": with_square("def square(x):\n    for n in range(10**7): open(f'{n}', 'w').close()\n    return x + x"),
     "39 text against regular expressions": with_square("def square(x):\n    print('a' * 50_000 + '!')\n    return x + x"),
     "40 sleeps under every limit": with_square("import time\ndef square(x):\n    time.sleep(1.2)\n    return x + x"),
     "41 os._exit": with_square("import os\ndef square(x):\n    os._exit(0)"),
@@ -204,6 +207,17 @@ def test_a_broken_file_is_named_in_one_sentence(submitted: bytes, graded: Callab
     assert row["status"] == "unreadable" and row["earned"] == 0
     assert NAME in row["message"] and "\n" not in row["message"]
     assert "hand it in again" in row["message"] or "hand in" in row["message"], "it says what to do"
+
+
+def test_26l_a_gigabyte_is_refused_unread(
+    graded: Callable, tmp_path: Path, course: Path, references: dict
+) -> None:
+    path = tmp_path / f"{NAME}.ipynb"
+    with path.open("wb") as file:
+        file.truncate(2**30)
+    row = grade(Job("ada", "ada", str(path), "", str(course / "exercises"), references, SEED, LIMITS))
+    assert row["status"] == "unreadable" and "has 1074 MB, at most 5 are read" in row["message"]
+    assert row["seconds"] < 30
 
 
 def test_26k_a_notebook_of_another_course_is_refused_unless_its_name_says_otherwise(graded: Callable) -> None:
@@ -343,7 +357,6 @@ def test_the_stub_earns_nothing_and_the_solution_all(graded: Callable) -> None:
 
 def test_without_a_key_a_hard_coded_answer_passes(course: Path, tmp_path: Path) -> None:
     """What a key is for: without one, the visible numbers decide."""
-    from helpers.grading.classroom import Job, grade
     from tests.grading.conftest import LIMITS
 
     path = tmp_path / f"{NAME}.ipynb"
