@@ -72,8 +72,8 @@ def nbgrader(folder: Path, *arguments: str) -> None:
 
 
 @pytest.mark.slow
-def test_nbgrader_gives_the_solution_full_marks_and_the_stub_none(tmp_path: Path) -> None:
-    name = "01_registration"
+@pytest.mark.parametrize("name", [path.stem for path in SOLUTIONS])
+def test_nbgrader_gives_the_solution_full_marks_and_the_stub_none(name: str, tmp_path: Path) -> None:
     (tmp_path / "nbgrader_config.py").write_text("c = get_config()\nc.CourseDirectory.course_id = 'course'\n")
     source = tmp_path / "source" / name
     source.mkdir(parents=True)

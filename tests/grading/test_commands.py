@@ -5,8 +5,11 @@ from __future__ import annotations
 import csv
 import hashlib
 import json
+import os
 import re
 import stat
+import subprocess
+import sys
 import zipfile
 from pathlib import Path
 from xml.etree import ElementTree
@@ -224,6 +227,28 @@ def test_28_links_bombs_and_broken_archives_are_refused(
     assert "more than is accepted" in refusals(tmp_path / "bomb.zip", tmp_path / "into")[0]
     (tmp_path / "broken.zip").write_bytes(b"PK\x03\x04 and no more")
     assert "is no zip archive" in refusals(tmp_path / "broken.zip", tmp_path / "into")[0]
+
+
+def test_without_bubblewrap_it_works_in_trusted_mode_and_says_so(
+    course: Path, key_file: Path, tmp_path: Path
+) -> None:
+    hand_in(tmp_path / "handed", "ada", GOOD)
+    hand_in(tmp_path / "handed", "bob", HALF)
+    code = "import sys; from helpers.grading import commands; sys.exit(commands.grade(sys.argv[1:]))"
+    arguments = [str(tmp_path / "handed"), "--root", str(course), "--key", str(key_file)]
+    done = subprocess.run(
+        [sys.executable, "-c", code, *arguments, "--out", str(tmp_path / "out")],
+        env=os.environ | {"PATH": str(tmp_path)},  # no bwrap there
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "Trusted mode: kernels are not closed in here" in done.stderr
+    rows = gradebook.read(tmp_path / "out" / "results.jsonl")
+    assert {row["learner"]: (row["earned"], row["mode"]) for row in rows} == {
+        "ada": (4, "trusted"),
+        "bob": (2, "trusted"),
+    }
 
 
 # -- course key, release ----------------------------------------------------------------------------------------
