@@ -51,6 +51,7 @@ class Question:
         level: who is asked this in an interview: one of ``LEVELS``; empty for a question within a lesson.
         lesson: the notebook it belongs to, such as ``"01_registration"``.
         see: the section of that lesson that answers it.
+        name: for a prediction within a lesson, the name it is asked by; an interview question has none.
 
     Raises:
         ValueError: fewer than two answers, none right, or an unknown level.
@@ -62,6 +63,7 @@ class Question:
     level: str = ""
     lesson: str = ""
     see: str = ""
+    name: str = ""
 
     def __post_init__(self) -> None:
         answers = tuple(each if isinstance(each, Answer) else Answer(*each) for each in self.answers)
@@ -84,16 +86,25 @@ class Question:
         return len(self.right) > 1
 
 
-def questions(lesson: str | None = None) -> list[Question]:
-    """The stored questions of a lesson, or of all lessons in order.
+def questions(asked: str | None = None) -> list[Question]:
+    """Stored questions: a lesson's interview questions, one of its predictions, or the interview questions of all lessons.
+
+    Args:
+        asked: ``"01_registration"``, ``"01_registration/prediction-name"``, or ``None``.
 
     Raises:
-        ValueError: there are no questions for ``lesson``, or a file has a mistake; says which.
+        ValueError: there is no such lesson or prediction, or a file has a mistake; says which.
     """
-    names = sorted(path.stem for path in QUESTIONS.glob("*.toml"))
-    if lesson is not None and lesson not in names:
-        raise ValueError(f"there are no questions for lesson {lesson!r}; there are some for {names}.")
-    return [each for name in names if lesson in (None, name) for each in read(QUESTIONS / f"{name}.toml")]
+    lessons = sorted(path.stem for path in QUESTIONS.glob("*.toml"))
+    lesson, _, name = (asked or "").partition("/")
+    if lesson and lesson not in lessons:
+        raise ValueError(f"there are no questions for lesson {lesson!r}; there are some for {lessons}.")
+    stored = [each for stem in lessons if lesson in ("", stem) for each in read(QUESTIONS / f"{stem}.toml")]
+    found = [each for each in stored if each.name == name]
+    if not found:
+        names = [each.name for each in stored if each.name]
+        raise ValueError(f"{lesson} has no prediction {name!r}; it has {names}.")
+    return found
 
 
 def read(path: Path) -> list[Question]:
@@ -132,7 +143,7 @@ class Quiz:
     """Questions in any order, each marked and explained as soon as it is answered.
 
     Args:
-        asked: the name of a lesson whose stored questions to ask, or questions.
+        asked: the name of a lesson whose stored questions to ask, ``"lesson/name"`` for one prediction, or questions.
         title: the heading.
 
     Attributes:

@@ -99,3 +99,18 @@ def test_stored_questions_are_complete():
         assert each.level, each.text
         assert each.explanation or all(answer.why for answer in each.answers), each.text
     assert len({each.text for each in stored}) == len(stored)
+
+
+def test_a_prediction_is_asked_by_its_name_and_is_no_interview_question() -> None:
+    (asked,) = Quiz("04_numerical_stability/where-at-zero").questions
+    assert asked.name == "where-at-zero" and asked.lesson == "04_numerical_stability"
+    assert asked not in questions() and asked not in questions("04_numerical_stability")
+    with pytest.raises(ValueError, match="has no prediction 'where'; it has \\['where-at-zero'\\]"):
+        Quiz("04_numerical_stability/where")
+
+
+def test_every_stored_question_is_for_an_interview_or_has_a_name() -> None:
+    from helpers.explorers.quiz import QUESTIONS, read
+
+    for path in QUESTIONS.glob("*.toml"):
+        assert all(bool(each.level) != bool(each.name) for each in read(path)), path.stem
