@@ -9,7 +9,7 @@ JOBS ?= 2
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export COURSE_PROGRESS ?=
 
-.PHONY: lab test lint test-notebooks test-hostile grade release sync docs pictures bench bench-explorers bench-grading clean
+.PHONY: lab test lint test-notebooks test-stability test-hostile grade release sync docs pictures bench bench-explorers bench-grading clean
 
 lab: $(VENV)/.lab  ## open the course in JupyterLab
 	@echo "Opening JupyterLab at the first lesson."
@@ -45,6 +45,9 @@ lint: $(VENV)/.test
 
 test-notebooks: $(VENV)/.test  ## every notebook under nbval
 	@COURSE_PROGRESS=off $(BIN)/python -m pytest tests/notebooks
+
+test-stability: $(VENV)/.test  ## every notebook five times, under other hash seeds and thread counts
+	@COURSE_STABILITY=full $(BIN)/python -m pytest --durations 60 tests/notebooks
 
 test-hostile: $(VENV)/.test  ## the whole hostile corpus of the grader
 	@COURSE_HOSTILE=full $(BIN)/python -m pytest tests/grading

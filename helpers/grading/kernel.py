@@ -24,7 +24,7 @@ import psutil
 from jupyter_client.provisioning import LocalProvisioner
 
 from helpers.grading import world
-from helpers.grading.nursery import ForkedKernel
+from helpers.grading.nursery import Forked
 from helpers.grading.world import GIGABYTE, limit
 
 FIRST_UID = 61_000
@@ -77,7 +77,7 @@ def isolation() -> str:
     return "isolated" if found.returncode == 0 else "trusted"
 
 
-def surroundings(folder: Path) -> dict[str, str]:
+def surroundings(folder: Path, isolated: bool) -> dict[str, str]:
     """Environment variables of a kernel that works in ``folder``: nothing of the grader's own."""
     return {
         "PATH": f"{Path(sys.executable).parent}{os.pathsep}/usr/bin{os.pathsep}/bin",
@@ -85,7 +85,7 @@ def surroundings(folder: Path) -> dict[str, str]:
         "IPYTHONDIR": str(folder / ".ipython"),
         "JUPYTER_RUNTIME_DIR": str(folder),
         "MPLCONFIGDIR": str(folder),
-        "TMPDIR": "/tmp" if isolation() == "isolated" else str(folder),
+        "TMPDIR": "/tmp" if isolated else str(folder),
         "LANG": "C.UTF-8",
         "PYTHONNOUSERSITE": "1",
         "PYTHONDONTWRITEBYTECODE": "1",
@@ -116,7 +116,9 @@ class GradedProvisioner(LocalProvisioner):
         if self.parent.transport == "ipc":
             self.parent.ip = str(scratch / "kernel")
         kwargs = await super().pre_launch(**kwargs)
-        kwargs["env"] = surroundings(scratch) | {"COURSE_SEED": str(self._own["seed"])}
+        kwargs["env"] = surroundings(scratch, bool(self._own["nursery"])) | {
+            "COURSE_SEED": str(self._own["seed"])
+        }
         kwargs["cwd"] = str(scratch)
         kwargs["preexec_fn"] = lambda: limit(self._limits())
         return kwargs
@@ -137,7 +139,7 @@ class GradedProvisioner(LocalProvisioner):
             "environment": kwargs["env"],
             "modules": self._own["modules"],
         }
-        self.process = ForkedKernel(self._own["nursery"], request)
+        self.process = Forked(self._own["nursery"], request)
         self.pid, self.pgid = self.process.pid, None
         return self.connection_info
 

@@ -1,10 +1,12 @@
-"""The nursery: a process that has imported torch and the checks, and forks each kernel from itself.
+"""Nurseries: processes that have imported what their children need, and fork each of them from themselves.
 
-Importing them takes longer than grading most notebooks, so it is done once for a class. Every kernel is a copy of the
-nursery's memory, which holds no answer and no reference, in a small world of its own (``helpers.grading.world``).
+Importing torch, the checks, pytest and nbval takes longer than grading most notebooks, so it is done once for a class.
+There are two. From the one for ``pytest`` come the trusted processes that run notebooks. From the one for ``kernel`` come
+the kernels: each is a copy of its memory, which holds no answer and no reference, in a small world of its own
+(``helpers.grading.world``).
 
-Runner and nursery speak JSON over a socket in a folder that only the grader's user can open: a request to fork, the
-kernel's process number, at last its exit status. Whoever hangs up ends the kernel.
+One speaks with a nursery in JSON, over a socket in a folder that only the grader's user can open: a request to fork, the
+child's process number, at last its exit status. Whoever hangs up ends the child.
 """
 
 from __future__ import annotations
@@ -23,12 +25,41 @@ import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Callable, Mapping
+import traceback
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from helpers.grading import world
 
-ALWAYS = ("ipykernel.ipkernel", "ipykernel.kernelapp")
+# What each child would import on its way to its work, found by comparing ``sys.modules``.
+PRELOADED = {
+    "kernel": (
+        "ipykernel.ipkernel",
+        "ipykernel.kernelapp",
+        "ipykernel.debugger",
+        "IPython.core.completerlib",
+        "IPython.extensions.storemagic",
+        "IPython.core.debugger",
+        "tornado.platform.asyncio",
+        "sqlite3",
+    ),
+    "pytest": (
+        "pytest",
+        "pytest_timeout",
+        "nbval.plugin",
+        "helpers.grading.recorder",
+        "helpers.grading.kernel",
+        "IPython.display",
+        "_pytest.faulthandler",
+        "_pytest.helpconfig",
+        "_pytest.junitxml",
+        "_pytest.pastebin",
+        "_pytest.setupplan",
+        "_pytest.skipping",
+        "_pytest.unittest",
+        "_pytest.warnings",
+    ),
+}
 WITH_TORCH = ("torch._dynamo", "torch.testing._internal.optests", "scipy.special")
 """What the checks import when they first need it."""
 
@@ -41,13 +72,14 @@ MOST_BYTES = 200_000  # of one message
 class Nursery:
     """A running nursery, with the ``address`` at which it takes requests."""
 
-    def __init__(self, folder: Path, environment: Mapping[str, str]) -> None:
+    def __init__(self, role: str, folder: Path, environment: Mapping[str, str]) -> None:
         self.owner, self.folder, self.address = os.getpid(), folder, str(folder / "nursery")
+        before = world.master() if role == "kernel" else []
         with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listener:
             listener.bind(self.address)
             listener.listen(64)
             self.process = subprocess.Popen(
-                [*world.master(), sys.executable, "-m", "helpers.grading.nursery", str(listener.fileno())],
+                [*before, sys.executable, "-m", "helpers.grading.nursery", role, str(listener.fileno())],
                 stdin=subprocess.PIPE,  # its end tells the nursery that the grader is gone
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,
@@ -71,33 +103,34 @@ class Nursery:
             shutil.rmtree(self.folder, ignore_errors=True)
 
 
-_running: list[Nursery] = []
+_running: dict[str, Nursery] = {}
 _lock = threading.Lock()
 
 
-def address(prefix: str, environment: Callable[[Path], Mapping[str, str]]) -> str:
-    """The address of this process's nursery, which is started when there is none.
+def address(role: str, prefix: str, environment: Callable[[Path], Mapping[str, str]]) -> str:
+    """The address of this process's nursery for a role, which is started when there is none.
 
     Args:
+        role: ``"kernel"`` or ``"pytest"``.
         prefix: how the name of its folder begins.
         environment: gives the environment variables of a process that works in a folder.
     """
     with _lock:
-        if not _running or not _running[-1].alive:
+        if role not in _running or not _running[role].alive:
             folder = Path(tempfile.mkdtemp(prefix=prefix))
-            _running[:] = [Nursery(folder, environment(folder))]
-        return _running[-1].address
+            _running[role] = Nursery(role, folder, environment(folder))
+        return _running[role].address
 
 
 def close() -> None:
-    """End this process's nursery; the next kernel gets a new one."""
+    """End this process's nurseries; the next child gets a new one."""
     with _lock:
         while _running:
-            _running.pop().close()
+            _running.popitem()[1].close()
 
 
-class ForkedKernel:
-    """A kernel forked by a nursery, with what jupyter_client uses of :class:`subprocess.Popen`.
+class Forked:
+    """A process forked by a nursery, with what is used here of :class:`subprocess.Popen`.
 
     Raises:
         RuntimeError: the nursery could not fork it; the message says why.
@@ -122,7 +155,11 @@ class ForkedKernel:
         return self.returncode
 
     def wait(self, timeout: float | None = None) -> int:
-        """Wait for its end and return its exit status."""
+        """Wait for its end and return its exit status.
+
+        Raises:
+            TimeoutError: it did not end in ``timeout`` seconds.
+        """
         if self.returncode is None:
             self._socket.settimeout(timeout)
             answer = self._socket.recv(MOST_BYTES)
@@ -148,32 +185,59 @@ class ForkedKernel:
 # -- in the nursery ------------------------------------------------------------------------------------------------
 
 
-def _load(modules: list[str]) -> None:
-    for names in (ALWAYS, modules, WITH_TORCH):
+def _load(role: str, modules: Sequence[str]) -> None:
+    for names in (PRELOADED[role], modules, WITH_TORCH):
         if names is WITH_TORCH and "torch" not in sys.modules:
             continue
         for name in names:
-            with contextlib.suppress(Exception):  # the kernel will meet it again, and tell
+            with contextlib.suppress(Exception):  # the child will meet it again, and tell
                 importlib.import_module(name)
 
 
-def _guard(connection: socket.socket, request: dict) -> None:
-    """Fork one kernel into a world of its own, watch over it, and tell how it ended."""
+def _guard(role: str, connection: socket.socket, request: dict) -> None:
+    """Fork one child, watch over it, and tell how it ended."""
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    become = _become_kernel if role == "kernel" else _become_pytest
+    place = world.joined(Path(request["scratch"])) if role == "kernel" else contextlib.nullcontext()
     try:
-        with world.joined(Path(request["scratch"])):
-            kernel = os.fork()
-            if kernel == 0:
-                _become_kernel(request)
-            connection.send(json.dumps({"pid": kernel}).encode())
-            over = os.pidfd_open(kernel)
-            if connection in select.select([over, connection], [], [])[0]:  # the runner hung up
-                os.kill(kernel, signal.SIGKILL)
-            status = world.status_of(kernel)
+        with place:
+            child = os.fork()
+            if child == 0:
+                become(request)
+            connection.send(json.dumps({"pid": child}).encode())
+            over = os.pidfd_open(child)
+            if connection in select.select([over, connection], [], [])[0]:  # nobody waits for it any more
+                os.kill(child, signal.SIGKILL)
+            status = world.status_of(child)
         connection.send(json.dumps({"status": status}).encode())
     except OSError as error:
         with contextlib.suppress(OSError):
             connection.send(json.dumps({"error": str(error)}).encode())
+
+
+def _become_pytest(request: dict) -> None:
+    """Turn this process into one that runs a notebook; it does not return."""
+    status = 1
+    try:
+        os.setsid()
+        log = os.open(request["log"], os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+        null = os.open(os.devnull, os.O_RDONLY)
+        for number, target in ((0, null), (1, log), (2, log)):
+            os.dup2(target, number)
+        os.closerange(3, 65_536)
+        os.environ.update(request["environment"])
+        os.chdir(request["folder"])
+        import pytest
+
+        status = int(pytest.main(request["arguments"]))
+    except SystemExit as end:
+        status = end.code if isinstance(end.code, int) else 1
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(status)
 
 
 def _become_kernel(request: dict) -> None:
@@ -201,20 +265,18 @@ def _become_kernel(request: dict) -> None:
 
 def main() -> None:
     """Take requests until the grader is gone."""
-    listener = socket.socket(fileno=int(sys.argv[1]))
+    role, listener = sys.argv[1], socket.socket(fileno=int(sys.argv[2]))
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for the guards
-    while sys.stdin not in (ready := select.select([listener, sys.stdin], [], [])[0]):
-        if not ready:
-            continue
+    while sys.stdin not in select.select([listener, sys.stdin], [], [])[0]:
         connection, _ = listener.accept()
         with connection:
             request = json.loads(connection.recv(MOST_BYTES) or "null")
             if request is None:
                 continue
-            _load(request["modules"])
+            _load(role, request.get("modules", ()))
             if os.fork() == 0:
                 listener.close()
-                _guard(connection, request)
+                _guard(role, connection, request)
                 os._exit(0)
 
 

@@ -12,6 +12,7 @@ import sys
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 import nbformat
@@ -19,6 +20,7 @@ import psutil
 
 from helpers.grading import nursery
 from helpers.grading.kernel import FIRST_UID, isolation, place, surroundings
+from helpers.grading.nursery import Forked
 from helpers.grading.overlay import lay
 from helpers.grading.submission import Pristine
 from helpers.grading.world import GIGABYTE
@@ -96,7 +98,7 @@ def _once(
     pristine: Pristine, answers: Mapping[str, str], only: Sequence[str], seed: int, limits: Limits
 ) -> dict[str, Attempt]:
     remove_leftovers()
-    base = Path(tempfile.mkdtemp(prefix=f"{FOLDER}{os.getpid()}-"))
+    base = Path(tempfile.mkdtemp(prefix=_prefix()))
     base.chmod(0o711)
     with place() as slot:
         try:
@@ -143,7 +145,7 @@ def _pytest(
         "seed": seed,
         "seconds": limits.wall,
         "memory": limits.memory,
-        "nursery": nursery.address(f"{FOLDER}{os.getpid()}-", surroundings)
+        "nursery": nursery.address("kernel", _prefix(), partial(surroundings, isolated=True))
         if isolation() == "isolated"
         else "",
         "modules": pristine.modules,
@@ -158,47 +160,66 @@ def _pytest(
             }
         )
     )
-    records = trusted / "records.jsonl"
-    command = [
-        sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:python", "--noconftest",
+    records, log = trusted / "records.jsonl", trusted / "pytest.log"
+    arguments = [
+        "-q", "-p", "no:cacheprovider", "-p", "no:python", "-p", "no:unraisableexception", "--noconftest",
         "-c", os.devnull, "--rootdir", str(trusted), "-p", "helpers.grading.recorder", "-p", "nbval.plugin",
         "-p", "pytest_timeout", "--timeout", str(limits.cell + 30), "--nbval-lax", "--nbval-kernel-name", "graded",
         "--nbval-cell-timeout", str(limits.cell), "--color=no", str(notebook),
     ]  # fmt: skip
-    environment = (
-        os.environ
-        | {
-            "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
-            "JUPYTER_PATH": str(trusted / "jupyter"),
-            "JUPYTER_RUNTIME_DIR": str(scratch),
-            "JUPYTER_ALLOW_INSECURE_WRITES": "1",  # another user must read the connection file when the grader is root
-            "COURSE_RECORDS": str(records),
-            "COURSE_TRANSPORT": "ipc" if isolation() == "isolated" else "tcp",
-        }
-    )
-    log = trusted / "pytest.log"
+    environment = {
+        "JUPYTER_PATH": str(trusted / "jupyter"),
+        "JUPYTER_RUNTIME_DIR": str(scratch),
+        "COURSE_RECORDS": str(records),
+    }
+    process = _started(arguments, environment, trusted, log)
+    killed = False
+    try:
+        process.wait(timeout=limits.wall)
+    except (subprocess.TimeoutExpired, TimeoutError):
+        killed = True
+    finally:
+        _end(process)
+    lines = records.read_text(encoding="utf-8").splitlines() if records.exists() else []
+    return [json.loads(line) for line in lines], process.returncode, killed, log.read_text(errors="replace")
+
+
+def _started(
+    arguments: list[str], environment: dict[str, str], folder: Path, log: Path
+) -> subprocess.Popen | Forked:
+    """Pytest, in a process group of its own: forked from a nursery where there is one for the kernels."""
+    if isolation() == "isolated":
+        request = {"arguments": arguments, "environment": environment, "folder": str(folder), "log": str(log)}
+        return Forked(nursery.address("pytest", _prefix(), lambda _: _trusted()), request)
     with log.open("wb") as output:
-        process = subprocess.Popen(
-            command,
-            cwd=trusted,
-            env=environment,
+        return subprocess.Popen(
+            [sys.executable, "-m", "pytest", *arguments],
+            cwd=folder,
+            env=_trusted() | environment,
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=output,
             start_new_session=True,
         )
-        killed = False
-        try:
-            process.wait(timeout=limits.wall)
-        except subprocess.TimeoutExpired:
-            killed = True
-        finally:
-            _end(process)
-    lines = records.read_text(encoding="utf-8").splitlines() if records.exists() else []
-    return [json.loads(line) for line in lines], process.returncode, killed, log.read_text(errors="replace")
 
 
-def _end(process: subprocess.Popen) -> None:
+def _trusted() -> dict[str, str]:
+    """Environment variables of a process that runs notebooks."""
+    return (
+        os.environ
+        | {
+            "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
+            "JUPYTER_ALLOW_INSECURE_WRITES": "1",  # another user must read the connection file when the grader is root
+            "COURSE_TRANSPORT": "ipc" if isolation() == "isolated" else "tcp",
+        }
+    )
+
+
+def _prefix() -> str:
+    return f"{FOLDER}{os.getpid()}-"
+
+
+def _end(process: subprocess.Popen | Forked) -> None:
     """Kill what is left of a run: its process group, and whatever its members have started."""
     family = []
     with contextlib.suppress(psutil.NoSuchProcess):

@@ -63,15 +63,17 @@ def test_two_kernels_do_not_draw_the_same_random_numbers(graded: Callable) -> No
 
 def test_a_nursery_that_died_is_replaced(graded: Callable) -> None:
     graded(notebook(GOOD))
-    (old,) = nursery._running
-    psutil.Process(old.process.pid).kill()
-    old.process.wait()
+    old = dict(nursery._running)
+    assert sorted(old) == ["kernel", "pytest"]
+    for each in old.values():
+        psutil.Process(each.process.pid).kill()
+        each.process.wait()
     assert earned(graded(notebook(GOOD))) == {"square": 2, "cube": 2}
-    assert nursery._running[-1] is not old and nursery._running[-1].owner == os.getpid()
+    assert all(nursery._running[role] is not each for role, each in old.items())
 
 
 def test_a_nursery_that_cannot_open_a_world_says_why(tmp_path) -> None:
-    address = nursery.address("course-run-", lambda folder: dict(os.environ))
+    address = nursery.address("kernel", "course-run-", lambda folder: dict(os.environ))
     missing = {
         "scratch": str(tmp_path / "missing"),
         "connection": "",
@@ -81,4 +83,4 @@ def test_a_nursery_that_cannot_open_a_world_says_why(tmp_path) -> None:
         "modules": [],
     }
     with pytest.raises(RuntimeError, match=r"bubblewrap: .*missing"):
-        nursery.ForkedKernel(address, missing)
+        nursery.Forked(address, missing)

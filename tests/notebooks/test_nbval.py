@@ -22,6 +22,13 @@ ROOT = Path(__file__).parent.parent.parent
 SOURCES = sorted([*ROOT.glob("lessons/*.ipynb"), *ROOT.glob("solutions/*.ipynb")])
 EXERCISES = sorted(ROOT.glob("exercises/*.ipynb"))
 
+# Hash seeds and thread counts to run under; ``make test-stability`` tries five.
+SETTINGS = [
+    {"PYTHONHASHSEED": str(number), "OMP_NUM_THREADS": str(1 + number % 2)}
+    for number in range(5 if os.environ.get("COURSE_STABILITY") == "full" else 1)
+]
+MOST_LINES = 16  # of code in one cell of a lesson
+
 NO_NETWORK = '''
 import socket
 
@@ -73,10 +80,21 @@ def test_every_notebook_of_the_manifest_is_here() -> None:
 
 
 @pytest.mark.parametrize("path", SOURCES, ids=name_of)
-def test_a_notebook_gives_its_stored_outputs(path: Path, tmp_path: Path) -> None:
-    answer = nbval(path, tmp_path, "--nbval", "--nbval-cell-timeout=120")
+@pytest.mark.parametrize("setting", SETTINGS, ids=lambda each: "seed {} threads {}".format(*each.values()))
+def test_a_notebook_gives_its_stored_outputs(path: Path, setting: dict[str, str], tmp_path: Path) -> None:
+    answer = nbval(path, tmp_path, "--nbval", "--nbval-cell-timeout=120", **setting)
     assert answer.returncode == 0, answer.stdout[-6000:]
     assert passed(answer) == len(code_cells(path)), "every code cell was run and compared"
+
+
+@pytest.mark.parametrize("path", [path for path in SOURCES if path.parent.name == "lessons"], ids=name_of)
+def test_a_lessons_cells_are_short(path: Path) -> None:
+    lines = {
+        cell.id: sum(bool(line.strip()) for line in cell.source.splitlines()) for cell in code_cells(path)[1:]
+    }
+    assert {name: count for name, count in lines.items() if count > MOST_LINES} == {}, (
+        "imports in the first cell aside"
+    )
 
 
 @pytest.mark.parametrize("path", EXERCISES, ids=name_of)
