@@ -71,7 +71,8 @@ class Lab:
                 *(f"--ServerApp.root_dir={folder}", f"--ServerApp.port={port}", "--ServerApp.ip=127.0.0.1"),
                 *("--IdentityProvider.token=", "--ServerApp.allow_root=True", "--LabApp.news_url=None"),
             ],
-            env=os.environ
+            env={"OMP_NUM_THREADS": "1"}  # several of these tests share the processor
+            | os.environ
             | {
                 "JUPYTERLAB_SETTINGS_DIR": str(self._settings),
                 "JUPYTERLAB_WORKSPACES_DIR": str(home / "workspaces"),
