@@ -204,9 +204,14 @@ class EpsilonExplorer(FrameExplorer):
             parts.append(f"{look.name} has {had}")
         step, error = self.curves["central"].best
         dtype = str(self.x.dtype).removeprefix("torch.")
+        best = (
+            "There is no step with a central difference"
+            if math.isnan(error)
+            else f"The central difference is best near {step:.0e}, with {error / self._scale:.0e}"
+        )
         return (
             f"Derivative of {self.name} at {self.x.item():g} in {dtype}, step {self['eps']:.1e}: {', '.join(parts)}. "
-            f"The central difference is best near {step:.0e}, with {error / self._scale:.0e}."
+            f"{best}."
         )
 
 

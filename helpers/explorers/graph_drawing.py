@@ -9,7 +9,9 @@ from dataclasses import dataclass
 import torch
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
-from matplotlib.patches import FancyBboxPatch, Patch, PathPatch, Polygon
+from matplotlib.backend_bases import RendererBase
+from matplotlib.colors import to_rgba
+from matplotlib.patches import BoxStyle
 from matplotlib.path import Path
 from matplotlib.text import Text
 from torch import Tensor
@@ -25,6 +27,7 @@ NODE_HEIGHT, LINE_HEIGHT = 42, 16
 LONGEST = 22  # characters of a line in a node
 LEGEND = 24  # height
 
+CONSTANT = (0, (1, 2.5))  # the dashes of an edge without a gradient
 TINT, TINT_NOW = 0.06, 0.13  # of a node; more would cost the text in it its contrast
 
 DOWN, UP, OWN, DIFFERENT = "▼ ", "▲ ", "◆ ", "≠ "
@@ -36,6 +39,41 @@ class Light:
 
     ink: Ink
     now: bool = False
+
+
+@dataclass(frozen=True)
+class Stroke:
+    """A path with the colour and width of its line, the colour inside, and dashes in units of the width."""
+
+    path: Path
+    edge: str | tuple[str, float]
+    width: float
+    face: str | tuple[str, float] | None = None
+    dash: str | tuple = "-"
+
+
+class Strokes(Artist):
+    """Several paths as one artist: a graph has many hundreds, and as patches they would take seconds to make."""
+
+    def __init__(self, strokes: Collection[Stroke], zorder: float) -> None:
+        super().__init__()
+        self._strokes, self.zorder = strokes, zorder
+
+    def draw(self, renderer: RendererBase) -> None:
+        if not self.get_visible():
+            return
+        transform = self.get_transform()
+        for stroke in self._strokes:
+            context = renderer.new_gc()
+            context.set_foreground(to_rgba(stroke.edge), isRGBA=True)
+            context.set_linewidth(stroke.width)
+            if stroke.dash != "-":
+                start, lengths = stroke.dash
+                context.set_dashes(start, [stroke.width * length for length in lengths])
+            face = None if stroke.face is None else to_rgba(stroke.face)
+            renderer.draw_path(context, stroke.path, transform, face)
+            context.restore()
+        self.stale = False
 
 
 class GraphDrawing:
@@ -89,9 +127,11 @@ class GraphDrawing:
         """Draw what stays, with the graph's upper left corner at (left, top)."""
         self._picture, self._panel, self._left, self._top = picture, panel, left, top
         self._made: dict[tuple, list[Artist]] = {}
+        self._outlines: dict[tuple[int, float], Path] = {}
+        self._lines = [self._line(number) for number in range(len(self.recording.edges))]
         for number, edge in enumerate(self.recording.edges):
-            style = "-" if edge.differentiable else (0, (1, 2.5))
-            self._put(self._line(number, edgecolor=MUTED.light, linewidth=1, linestyle=style, alpha=0.55))
+            dash = "-" if edge.differentiable else CONSTANT
+            self._draw(2, Stroke(self._lines[number], (MUTED.light, 0.55), 1, dash=dash))
         for node in self.recording.nodes:
             self._shape(node)
 
@@ -144,6 +184,9 @@ class GraphDrawing:
         artist.set_transform(self._panel.transData)
         return self._panel.figure.add_artist(artist)
 
+    def _draw(self, zorder: float, *strokes: Stroke) -> Artist:
+        return self._put(Strokes(strokes, zorder))
+
     def _write(self, x: float, y: float, text: str, **style) -> Artist:
         return self._put(Text(x, y, text, va="center", parse_math=False, **style))
 
@@ -178,54 +221,38 @@ class GraphDrawing:
         mark = (DIFFERENT if id(edge) in self._changed else "") + (OWN if own else UP)
         return mark + (short(edge.gradient, False) if edge.gradient is not None else "none")
 
-    def _outline(self, node: Node, grow: float = 0, **style) -> Patch:
+    def _outline(self, node: Node, grow: float = 0) -> Path:
+        if (node.id, grow) not in self._outlines:
+            self._outlines[node.id, grow] = self._traced(node, grow)
+        return self._outlines[node.id, grow]
+
+    def _traced(self, node: Node, grow: float) -> Path:
         x, y = self._centre(node.id)
-        width, height = self._sizes[node.id]
-        width, height = width + 2 * grow, height + 2 * grow
+        width, height = (size + 2 * grow for size in self._sizes[node.id])
+        left, top = x - width / 2, y - height / 2
         if node.kind == "custom":
             slant = height / 2.6
-            corners = [
-                *(
-                    (x - width / 2, y),
-                    (x - width / 2 + slant, y - height / 2),
-                    (x + width / 2 - slant, y - height / 2),
-                ),
-                *(
-                    (x + width / 2, y),
-                    (x + width / 2 - slant, y + height / 2),
-                    (x - width / 2 + slant, y + height / 2),
-                ),
-            ]
-            return Polygon(corners, closed=True, **style)
+            right, bottom = x + width / 2, y + height / 2
+            above = [(left + slant, top), (right - slant, top)]
+            below = [(right - slant, bottom), (left + slant, bottom)]
+            return _polygon((left, y), *above, (right, y), *below)
         rounding = {"leaf": height / 2, "constant": height / 2, "output": 0.01}.get(node.kind, 7)
-        box = f"round,pad=0,rounding_size={rounding}"
-        return FancyBboxPatch((x - width / 2, y - height / 2), width, height, boxstyle=box, **style)
+        return BoxStyle.Round(pad=0, rounding_size=rounding)(left, top, width, height, 1)
 
     def _shape(self, node: Node) -> None:
-        styles = {
-            "leaf": {"facecolor": GROUND.light, "edgecolor": TEXT.light, "linewidth": 1.4},
-            "constant": {
-                "facecolor": GROUND.light,
-                "edgecolor": MUTED.light,
-                "linewidth": 1.2,
-                "linestyle": (0, (3, 2)),
-            },
-            "operator": {"facecolor": GROUND.light, "edgecolor": MUTED.light, "linewidth": 1.2},
-            "custom": {"facecolor": GROUND.light, "edgecolor": CUSTOM.light, "linewidth": 2.6},
-            "output": {"facecolor": GROUND.light, "edgecolor": TEXT.light, "linewidth": 1.4},
-        }
-        self._put(self._outline(node, zorder=3, **styles[node.kind]))
+        edge, width, dash = {
+            "leaf": (TEXT.light, 1.4, "-"),
+            "constant": (MUTED.light, 1.2, (0, (3, 2))),
+            "operator": (MUTED.light, 1.2, "-"),
+            "custom": (CUSTOM.light, 2.6, "-"),
+            "output": (TEXT.light, 1.4, "-"),
+        }[node.kind]
+        strokes = [Stroke(self._outline(node), edge, width, GROUND.light, dash)]
         if node.kind == "output":
-            style = {"facecolor": "none", "edgecolor": TEXT.light, "linewidth": 1}
-            self._put(self._outline(node, -3, zorder=3, **style))
+            strokes.append(Stroke(self._outline(node, -3), TEXT.light, 1))
         if node.id in self._framed:
-            style = {
-                "facecolor": "none",
-                "edgecolor": CUSTOM.light,
-                "linewidth": 1.6,
-                "linestyle": CUSTOM.dash,
-            }
-            self._put(self._outline(node, 5, zorder=3, **style))
+            strokes.append(Stroke(self._outline(node, 5), CUSTOM.light, 1.6, dash=CUSTOM.dash))
+        self._draw(3, *strokes)
         x, y = self._centre(node.id)
         two = self._notes[node.id] or self._collected.get(node.id)
         colour = CUSTOM.light if node.kind == "custom" else TEXT.light
@@ -242,14 +269,12 @@ class GraphDrawing:
         ink = CUSTOM if node.kind == "custom" else light.ink
         injecting = ink is CUSTOM and light.now and light.ink is BACKWARD
         tint = ((CUSTOM if injecting else light.ink).light, TINT_NOW if light.now else TINT)
-        width = 3.4 if light.now else 2.2
-        lit = [self._outline(node, zorder=4, facecolor=tint, edgecolor=ink.light, linewidth=width)]
+        strokes = [Stroke(self._outline(node), ink.light, 3.4 if light.now else 2.2, tint)]
         if light.now:
-            style = {"facecolor": "none", "edgecolor": (ink.light, 0.35), "linewidth": 3}
-            lit.append(self._outline(node, 5, zorder=4, **style))
-        return [self._put(each) for each in lit]
+            strokes.append(Stroke(self._outline(node, 5), (ink.light, 0.35), 3))
+        return [self._draw(4, *strokes)]
 
-    def _line(self, number: int, **style) -> PathPatch:
+    def _line(self, number: int) -> Path:
         points = [(x + self._left, y + self._top) for x, y in self.place.paths[number]]
         corners, codes = [points[0]], [Path.MOVETO]
         for (x, y), (to_x, to_y) in itertools.pairwise(points):
@@ -259,20 +284,19 @@ class GraphDrawing:
             else:
                 corners += [(x, (y + to_y) / 2), (to_x, (y + to_y) / 2), (to_x, to_y)]
                 codes += [Path.CURVE4] * 3
-        return PathPatch(Path(corners, codes), facecolor="none", zorder=2, **style)
+        return Path(corners, codes)
 
     def _lit_edge(self, number: int, light: Light) -> list[Artist]:
         edge = self.recording.edges[number]
         back = light.ink is BACKWARD
         ink = CUSTOM if back and self.recording.nodes[edge.target].kind == "custom" else light.ink
-        style = ink.dash if edge.differentiable else (0, (1, 2.5))
-        line = self._line(number, edgecolor=ink.light, linewidth=3 if light.now else 1.7, linestyle=style)
+        dash = ink.dash if edge.differentiable else CONSTANT
+        line = Stroke(self._lines[number], ink.light, 3 if light.now else 1.7, dash=dash)
         points = self.place.paths[number]
         (x, y), way = (points[0], -1) if back else (points[-1], 1)
         x, y, size = x + self._left, y + self._top, 9 if light.now else 7
-        corners = [(x, y), (x - 0.6 * size, y - way * size), (x + 0.6 * size, y - way * size)]
-        head = Polygon(corners, closed=True, color=ink.light, zorder=2.5)
-        return [self._put(line), self._put(head)]
+        head = _polygon((x, y), (x - 0.6 * size, y - way * size), (x + 0.6 * size, y - way * size))
+        return [self._draw(2, line, Stroke(head, ink.light, 1, ink.light))]
 
     def _label(self, number: int, forward: bool) -> list[Artist]:
         edge = self.recording.edges[number]
@@ -290,6 +314,10 @@ class GraphDrawing:
             place, text = (x + 5, y + shift), self._gradient(edge)
             style = {"color": ink.light, "weight": weight, "ha": "left"}
         return [self._write(*place, text, fontsize=NOTE, zorder=5, **style)]
+
+
+def _polygon(*corners: tuple[float, float]) -> Path:
+    return Path([*corners, corners[0]], closed=True)
 
 
 def legend(

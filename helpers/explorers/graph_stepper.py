@@ -29,7 +29,8 @@ LEAST_WIDTH, ROOM = 640, 720  # of a picture, in pixels: at least, and where it 
 STEPS = [10.0 ** (-1 - half / 2) for half in range(21)]
 STEPS_IN_SINGLE = 11  # of them make sense in single precision
 MOST_COORDINATES = 6
-TABLE, PLOT, REACH = 320, 150, 116  # of the verification: widths and heights in pixels
+MOST_REPLACED = 4  # told of below the picture
+TABLE, PLOT, REACH = 300, 150, 116  # of the verification: widths and heights in pixels
 NUDGE = (
     ("▼", "value", FORWARD),
     ("▲", "gradient", BACKWARD),
@@ -165,7 +166,7 @@ class Injection(GraphStepper):
         step, events = self["step"], self.recording.events
         custom = [node.name for node in self.recording.of_kind("custom")]
         if step == 0:
-            own = f" {_names(custom)} {'is' if len(custom) == 1 else 'are'} custom." if custom else ""
+            own = f" {_few(custom)} {'is' if len(custom) == 1 else 'are'} custom." if custom else ""
             return f"Ready: {len(self.recording)} nodes, {len(events)} steps.{own} Forward comes first."
         if step > len(events):
             return f"All {len(events)} steps done. {_outcome(self.recording)}"
@@ -238,7 +239,8 @@ class Substitution(GraphStepper):
 
     @property
     def _titles(self) -> tuple[str, str]:
-        custom = _names([node.name for node in self.recording.of_kind("custom")])
+        functions = {node.function.__name__: None for node in self.recording.of_kind("custom")}
+        custom = _names(list(functions)) if len(functions) <= 2 else f"{len(functions)} Functions"
         return "default chain rule", f"custom rule: {custom}" if custom else "the other version"
 
     def _changed(self) -> list[Edge | Node]:
@@ -246,26 +248,27 @@ class Substitution(GraphStepper):
         back = {custom: default for default, custom in self.pairs.items()}
         found: list[Edge | Node] = []
         for edge in self.recording.edges:
-            if not edge.differentiable or edge.source not in back:
+            if not edge.differentiable:
                 continue
-            source = back[edge.source]
             if edge.target in back:
-                twins = [
-                    each
-                    for each in self.default.out_of(source)
-                    if each.target == back[edge.target] and each.input == edge.input
-                ]
+                twins = [each for each in self.default.into(back[edge.target]) if each.input == edge.input]
                 default = twins[0].gradient if twins else None
+            elif edge.source in back:
+                default = self._into_replaced(back[edge.source])
             else:
-                default = _total(
-                    [each.gradient for each in self.default.out_of(source) if each.target not in self.pairs]
-                )
+                continue
             if _differ(default, edge.gradient):
                 found.append(edge)
         for node in self.recording.of_kind("leaf"):
             if node.id in back and _differ(self.default.nodes[back[node.id]].gradient, node.gradient):
                 found.append(node)
         return found
+
+    def _into_replaced(self, source: int) -> Tensor | None:
+        """What a node of the default graph gets back from those that the custom nodes replace."""
+        return _total(
+            [each.gradient for each in self.default.out_of(source) if each.target not in self.pairs]
+        )
 
     def _replaced(self) -> list[Replaced]:
         back = {custom: default for default, custom in self.pairs.items()}
@@ -274,17 +277,16 @@ class Substitution(GraphStepper):
             for edge in self.recording.into(node):
                 if not edge.differentiable or edge.source not in back:
                     continue
-                source = back[edge.source]
-                default = _total(
-                    [each.gradient for each in self.default.out_of(source) if each.target not in self.pairs]
-                )
+                default = self._into_replaced(back[edge.source])
                 name = self.recording.origin(edge)
                 text = _derivatives(default, edge.gradient, node.gradient)
                 found.append(Replaced(node.name, name, default, edge.gradient, text))
         return found
 
     def _lines(self) -> list[str]:
-        lines = [f"{each.node} → {each.source}: {each.text}" for each in self.replaced[:4]]
+        lines = [f"{each.node} → {each.source}: {each.text}" for each in self.replaced[:MOST_REPLACED]]
+        if len(self.replaced) > MOST_REPLACED:
+            lines.append(f"and {len(self.replaced) - MOST_REPLACED} more.")
         return lines or ["No custom node: the two versions are compared as wholes."]
 
     def _steps(self) -> list[tuple[list[Event], list[Event]]]:
@@ -407,9 +409,9 @@ class Verification(GraphStepper):
         if not self.coordinates:
             raise ValueError("no leaf holds real numbers with a gradient, so there is nothing to nudge.")
         self._base = self._evaluate()
-        self.drawing = GraphDrawing(self.recording, ROOM - 3 * MARGIN - TABLE, most=3)
-        width = max(LEAST_WIDTH, self.drawing.width + 3 * MARGIN + TABLE)
-        self._foot = max(self.drawing.height + 4 * MARGIN, PLOT + 240)
+        self.drawing = GraphDrawing(self.recording, ROOM - 4 * MARGIN - TABLE, most=3)
+        width = max(LEAST_WIDTH, self.drawing.width + 4 * MARGIN + TABLE)
+        self._foot = max(self.drawing.height + 4 * MARGIN, PLOT + 240 + LINE)
         under = legend(None, MARGIN, 0, width - 2 * MARGIN, NUDGE)
         self.size = (math.ceil(width), math.ceil(self._foot + under + 6))
         double = self._dtype() in (torch.float64, torch.complex128)
@@ -483,7 +485,7 @@ class Verification(GraphStepper):
     def stage(self, picture: Picture) -> None:
         panel = self._panel(picture)
         width = self.size[0]
-        free = width - TABLE - 3 * MARGIN
+        free = width - TABLE - 4 * MARGIN
         self.drawing.stage(picture, panel, MARGIN + (free - self.drawing.width) / 2, MARGIN)
         left, right, base = width - TABLE - MARGIN, width - MARGIN, MARGIN + PLOT
         self._centre = ((left + right) / 2, MARGIN + PLOT / 2)
@@ -495,7 +497,7 @@ class Verification(GraphStepper):
             panel.text(x, base + 14, text, **style)
         whole = "output" if self._single else "sum of outputs"
         inks = {"slope": CHECK, "gradient": BACKWARD}
-        rows = (f"{whole} at +ε", f"{whole} at −ε", "slope", "gradient", "error", "tolerance")
+        rows = ("step ε", f"{whole} at +ε", f"{whole} at −ε", "slope", "gradient", "error", "tolerance")
         for at, name in enumerate(rows):
             ink = inks.get(name, TEXT)
             panel.text(left, base + 46 + LINE * at, name, color=ink.light, fontsize=13, va="center")
@@ -521,6 +523,7 @@ class Verification(GraphStepper):
         answer = self.answer
         leaf, _ = self.coordinates[self.place]
         shown = (
+            f"{answer.eps:.1e}",
             *(_digits(each) for each in (answer.plus, answer.minus, answer.slope, answer.analytic)),
             *(f"{each:.1e}" for each in (answer.error, answer.tolerance)),
         )
@@ -642,9 +645,7 @@ def _outcome(recording: Recording) -> str:
         for node in recording.of_kind("leaf")
     ]
     custom = [node.name for node in recording.of_kind("custom")]
-    who = (
-        f" {_names(custom)} injected {'its' if len(custom) == 1 else 'their'} own gradient." if custom else ""
-    )
+    who = f" {_few(custom)} injected {'its' if len(custom) == 1 else 'their'} own gradient." if custom else ""
     return f"Forward gave {_names(outputs)}; backward brought the gradients: {_names(leaves)}.{who}"
 
 
@@ -652,6 +653,10 @@ def _names(parts: Sequence[str]) -> str:
     if len(parts) < 2:
         return "".join(parts)
     return ", ".join(parts[:-1]) + " and " + parts[-1]
+
+
+def _few(custom: Sequence[str]) -> str:
+    return _names(custom) if len(custom) <= 3 else f"{len(custom)} custom nodes"
 
 
 def _pairs(default: Recording, custom: Recording) -> dict[int, int]:

@@ -84,7 +84,8 @@ class JacobianExplorer(FrameExplorer):
             panel.text(
                 LEFT + CELL * (column + 0.5), TOP - 16, f"x{_below(column)}", color=MUTED.light, ha="center"
             )
-        largest = self.jacobian.abs().max().item() or 1.0
+        sizes = self.jacobian.abs()
+        shares = (sizes / (sizes[sizes.isfinite()].max() if sizes.isfinite().any() else 1)).nan_to_num(0, 0)
         self._rows, self._incoming, self._outgoing = [], [], []
         for row in range(rows):
             top = TOP + HEIGHT * row
@@ -107,7 +108,7 @@ class JacobianExplorer(FrameExplorer):
                     place,
                     CELL - 4,
                     HEIGHT - 4,
-                    facecolor=(FORWARD.light, 0.05 + 0.3 * abs(value) / largest),
+                    facecolor=(FORWARD.light, 0.05 + 0.3 * shares[row, column].item()),
                     edgecolor=FORWARD.light,
                     linewidth=0.8,
                 )
@@ -179,4 +180,4 @@ def _below(number: int) -> str:
 
 
 def _number(value: float) -> str:
-    return f"{value:.2f}".replace("-0.00", "0.00").replace("-", "−")
+    return f"{value:.2f}".replace("-0.00", "0.00").replace("-", "−").replace("nan", "NaN")

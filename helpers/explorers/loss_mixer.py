@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from functools import cached_property
+from functools import cached_property, partial
 
 import numpy as np
 import torch
@@ -46,10 +46,12 @@ class LossMixer(FigureExplorer):
         path: two points between which the parameters can be moved.
 
     Attributes:
-        gradients: the weighted gradients of loss 1, of loss 2, and of the total, each of shape (2,).
+        gradients: the weighted gradients of loss 1, of loss 2, and of the total, each of shape (2,); NaN where a loss
+            raises or its gradient is not finite, and then ``faults`` says why.
 
     Raises:
-        ValueError: a loss does not return one number that depends on the parameters, or a point is not a pair.
+        ValueError: nowhere on the path does a loss return one number that depends on the parameters, or a point is not
+            a pair.
     """
 
     title = "Two losses, one trunk"
@@ -72,20 +74,22 @@ class LossMixer(FigureExplorer):
             Control("stop", "stop-gradient", STOPS, kind="choice"),
         )
         self.losses = (first, second)
-        self._line = [torch.lerp(*points, part / (PLACES - 1)) for part in range(PLACES)]
+        self._line = [torch.lerp(*points, part / (PLACES - 1)).requires_grad_() for part in range(PLACES)]
+        sizes = []
         for number, loss in enumerate(self.losses, 1):
-            value = loss(points[0].clone().requires_grad_())
-            if not isinstance(value, Tensor) or value.numel() != 1 or not value.requires_grad:
+            pulls = [_pull(partial(loss, at), at) for at in self._line]
+            if all(fault for _, fault in pulls):
                 raise ValueError(
-                    f"loss {number} must return one number that depends on the shared parameters."
+                    f"loss {number} must return one number that depends on the shared parameters, and have a gradient "
+                    f"somewhere on the path; at its start it {pulls[0][1]}."
                 )
-        largest = max(
-            torch.autograd.grad(loss(at.requires_grad_()), at)[0].norm().item()
-            for loss in self.losses
-            for at in self._line
-        )
-        self._known: tuple = ({}, ())  # a state and its gradients: the picture asks for them many times
-        self._scale = ARROW / largest if largest > 0 and math.isfinite(largest) else 1.0
+            sizes += [pull.norm().item() for pull, fault in pulls if not fault]
+        self._known: tuple = (
+            {},
+            (),
+            (),
+        )  # a state, its gradients and faults: the picture asks for them many times
+        self._scale = ARROW / max(sizes) if max(sizes) > 0 else 1.0
 
     @property
     def shared(self) -> Tensor:
@@ -95,36 +99,46 @@ class LossMixer(FigureExplorer):
     @property
     def gradients(self) -> tuple[Tensor, Tensor, Tensor]:
         """What arrives at the trunk from loss 1, from loss 2, and from the weighted sum."""
-        if self._known[0] != self.positions:
-            self._known = (dict(self.positions), self._gradients())
-        return self._known[1]
+        return self._now[1]
 
-    def _gradients(self) -> tuple[Tensor, Tensor, Tensor]:
+    @property
+    def faults(self) -> tuple[str, str, str]:
+        """Why loss 1, loss 2 and the total give no gradient at the present point; empty where they do."""
+        return self._now[2]
+
+    @property
+    def _now(self) -> tuple:
+        if self._known[0] != self.positions:
+            self._known = (dict(self.positions), *self._measured())
+        return self._known
+
+    def _measured(self) -> tuple[tuple[Tensor, ...], tuple[str, ...]]:
         shared = self.shared.requires_grad_()
-        terms = []
-        for number, (loss, weight) in enumerate(
-            zip(self.losses, (self["weight1"], self["weight2"]), strict=True), 1
-        ):
-            seen = stop_gradient(shared) if self["stop"] == f"before loss {number}" else shared
-            terms.append(weight * loss(seen))
-        return tuple(torch.autograd.grad(term, shared, retain_graph=True)[0] for term in (*terms, sum(terms)))
+        weights = self["weight1"], self["weight2"]
+        seen = [
+            stop_gradient(shared) if self["stop"] == f"before loss {number}" else shared for number in (1, 2)
+        ]
+
+        def term(number: int) -> Tensor:
+            return weights[number] * self.losses[number](seen[number])
+
+        terms = (lambda: term(0), lambda: term(1), lambda: term(0) + term(1))
+        pulls, faults = zip(*(_pull(each, shared) for each in terms), strict=True)
+        return pulls, faults
 
     @property
     def angle(self) -> float:
-        """The angle between the two gradients in degrees; NaN when either is zero."""
+        """The angle between the two gradients in degrees; NaN when either is zero or missing."""
         one, two, _ = self.gradients
         size = (one.norm() * two.norm()).item()
-        return (
-            math.degrees(math.acos(max(-1.0, min(1.0, torch.dot(one, two).item() / size))))
-            if size
-            else math.nan
-        )
+        if not size > 0:
+            return math.nan
+        return math.degrees(math.acos(max(-1.0, min(1.0, torch.dot(one, two).item() / size))))
 
     @cached_property
     def _heights(self) -> list[np.ndarray]:
         """Each loss over the plane, for its contours."""
-        points = [[torch.tensor([x, y], dtype=torch.float64) for x in GRID] for y in GRID]
-        return [np.array([[loss(at).item() for at in row] for row in points]) for loss in self.losses]
+        return [np.array([[_height(loss, x, y) for x in GRID] for y in GRID]) for loss in self.losses]
 
     def stage(self, picture: Picture) -> None:
         plane = axes(
@@ -138,19 +152,18 @@ class LossMixer(FigureExplorer):
         )
         plane.grid(False)
         for heights, dash, word in zip(self._heights, ("-", (0, (4, 3))), "12", strict=True):
+            rows, columns = np.nonzero(np.isnan(heights))
+            plane.plot(GRID[columns], GRID[rows], "x", color=RULE.light, markersize=4)
+            if len(rows) == heights.size:
+                continue
             plane.contour(
                 GRID, GRID, heights, levels=8, colors=[RULE.light], linewidths=1.6, linestyles=[dash]
             )
-            low = np.unravel_index(np.nanargmin(heights), heights.shape)
-            plane.text(
-                GRID[low[1]],
-                GRID[low[0]],
-                f"least loss {word}",
-                ha="center",
-                va="center",
-                color=MUTED.light,
-                fontsize=12,
-            )
+            row, column = np.unravel_index(np.nanargmin(heights), heights.shape)
+            x, y = GRID[column], GRID[row]
+            if abs(x) < 0.8 * REACH and abs(y) < 0.8 * REACH:  # a loss without a minimum is least at the edge
+                style = {"ha": "center", "va": "center", "color": MUTED.light, "fontsize": 12}
+                plane.text(x, y, f"least loss {word}", **style)
         plane.plot(
             *torch.stack(self._line).detach().T.numpy(), color=MUTED.light, linewidth=1, linestyle=(0, (1, 3))
         )
@@ -184,6 +197,8 @@ class LossMixer(FigureExplorer):
             panel.text(44, y, name, weight="bold", color=ink.light if row == 2 else TEXT.light)
             self._cells.append(picture.move(panel.text(44, y + 23, "")))
         panel.plot([0, 250], [272, 272], color=RULE.light, linewidth=1)
+        if any(np.isnan(heights).any() for heights in self._heights):
+            panel.text(0, 386, "× a loss has no value here", color=MUTED.light, fontsize=12)
         self._verdict = picture.move(panel.text(0, 302, "", weight="bold"))
         self._reason = picture.move(
             panel.text(0, 326, "", color=MUTED.light, fontsize=12, linespacing=1.5, va="top")
@@ -194,15 +209,21 @@ class LossMixer(FigureExplorer):
         pulls = [-gradient.numpy() * self._scale for gradient in self.gradients]
         change(self._here, xdata=here[:1], ydata=here[1:])
         for at, (arrow, pull) in enumerate(zip(self._arrows, pulls, strict=True)):
-            ends = np.stack([here, here + pull])
+            ends = np.stack([here, here + np.nan_to_num(pull)])
             if not np.array_equal(ends, self._ends.get(at)):
                 self._ends[at] = ends
                 arrow.set_positions(*ends)
-                arrow.set_alpha(float(np.hypot(*pull) > 1e-9))
-        for number, (cell, gradient) in enumerate(zip(self._cells, self.gradients, strict=True), 1):
-            stopped = self["stop"] == f"before loss {number}"
+                arrow.set_alpha(float(np.ptp(ends, axis=0).max() > 1e-9))
+        for number, (cell, gradient, fault) in enumerate(
+            zip(self._cells, self.gradients, self.faults, strict=True), 1
+        ):
+            stopped = self["stop"] == f"before loss {number}" and not fault
             said = "stopped: gradient 0" if stopped else f"gradient of norm {gradient.norm().item():.2f}"
-            change(cell, text=said, color=CUSTOM.light if stopped else TEXT.light)
+            change(
+                cell,
+                text="no gradient here" if fault else said,
+                color=CUSTOM.light if stopped or fault else TEXT.light,
+            )
         self._show_angle(here, pulls)
         verdict, reason = self.verdict
         change(self._verdict, text=verdict)
@@ -223,6 +244,11 @@ class LossMixer(FigureExplorer):
     @property
     def verdict(self) -> tuple[str, str]:
         """How the two gradients stand to each other, in a word and in a sentence of two lines."""
+        if any(self.faults):
+            return (
+                "no gradient here",
+                "A loss raised an error or is not finite;\nthe sentence below has the details.",
+            )
         if math.isnan(self.angle):
             return (
                 "one voice only",
@@ -238,9 +264,39 @@ class LossMixer(FigureExplorer):
         return f"agreement: {said}", "A small step for either loss\nlowers the other as well."
 
     def describe(self) -> str:
+        place = ", ".join(f"{each:.2f}" for each in self.shared.tolist())
+        wrong = [f"loss {number} {fault}" for number, fault in enumerate(self.faults[:2], 1) if fault]
+        if self.faults[2] and not wrong:
+            wrong = [f"the total {self.faults[2]}"]
+        if wrong:
+            return f"At shared parameters ({place}) {'; '.join(wrong)}. The trunk gets no gradient."
         one, two, total = (gradient.norm().item() for gradient in self.gradients)
         stop = "" if self["stop"] == "nowhere" else f", with a stop-gradient {self['stop']}"
         return (
             f"Loss 1 with weight {self['weight1']:.1f} and loss 2 with weight {self['weight2']:.1f}{stop}: "
             f"gradients of norm {one:.2f} and {two:.2f}; the trunk gets a gradient of norm {total:.2f}; {self.verdict[0]}."
         )
+
+
+def _pull(loss: Callable[[], Tensor], at: Tensor) -> tuple[Tensor, str]:
+    """The gradient at ``at``, or NaN and what is wrong with the loss."""
+    missing = torch.full((2,), math.nan, dtype=torch.float64)
+    try:
+        value = loss()
+        if not isinstance(value, Tensor) or value.numel() != 1 or not value.requires_grad:
+            return missing, "does not return one number that depends on the shared parameters"
+        (gradient,) = torch.autograd.grad(value, at)
+    except Exception as error:
+        return missing, f"raised {type(error).__name__}: {error}".split("\n")[0]
+    if not gradient.isfinite().all():
+        return missing, f"has the gradient ({', '.join(f'{each:g}' for each in gradient.tolist())})"
+    return gradient, ""
+
+
+def _height(loss: Callable[[Tensor], Tensor], x: float, y: float) -> float:
+    """A loss at one point; NaN, drawn as a gap, where it raises or is not finite."""
+    try:
+        height = loss(torch.tensor([x, y], dtype=torch.float64)).item()
+    except Exception:
+        return math.nan
+    return height if math.isfinite(height) else math.nan

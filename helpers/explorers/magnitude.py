@@ -156,14 +156,18 @@ class MagnitudeExplorer(FrameExplorer):
             )
             bottom.set_yticks([EXACT, 1e-12, 1e-6, 1], ["exact", "1e−12", "1e−6", "1"])
             bottom.set_xlabel("input magnitude m", labelpad=1)
-            self._panels += [self._panel(top, quantity, ink), self._panel(bottom, f"{quantity}_error", ink)]
+            self._panels += [
+                self._panel(picture, top, quantity, ink),
+                self._panel(picture, bottom, f"{quantity}_error", ink),
+            ]
         self._cells = _table(picture)
 
-    def _panel(self, plot: Axes, quantity: str, ink: Ink) -> Panel:
+    def _panel(self, picture: Picture, plot: Axes, quantity: str, ink: Ink) -> Panel:
         """One drawing per dtype and one line per stop, so that none of them is drawn twice; and a point."""
         drawings = {dtype: self._curves(plot, quantity, ink, dtype) for dtype in DTYPES}
         lines = [plot.axvline(stop, color=TEXT.light, linewidth=1) for stop in STOPS]
         (point,) = plot.plot([], [], **ink.point, zorder=5)
+        picture.move(*(artist for each in drawings.values() for artist in each), *lines, point)
         return Panel(quantity, drawings, lines, point)
 
     def _curves(self, plot: Axes, quantity: str, ink: Ink, dtype: torch.dtype) -> list[Artist]:

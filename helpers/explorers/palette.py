@@ -11,7 +11,7 @@ import re
 from dataclasses import dataclass
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)  # one object for each meaning: quick to compare and to look up
 class Ink:
     """A colour with a meaning.
 

@@ -60,6 +60,8 @@ function toggle(control, id, choose) {
   };
 }
 
+// The widest picture a panel of the usual width holds; shrinking a wider one would make its text too small.
+const FITS = 722;
 const KINDS = { slider, choice, switch: toggle };
 
 /** Buttons that move the first control by themselves or one step at a time. */
@@ -141,8 +143,13 @@ function render({ model, el }) {
   const heading = element("div", { className: "cg-title", id: `${id}-title` }, model.get("title"));
   const root = element("div", { className: "cg", role: "group" }, heading, picture, panel, caption);
   root.setAttribute("aria-labelledby", heading.id);
+  if (width > FITS) {
+    root.style.maxWidth = `${width + 38}px`;
+    picture.classList.add("cg-wide");
+    picture.tabIndex = 0; // so that the keyboard can scroll it
+  }
   // JupyterLab's shortcuts would take the arrow keys before a slider sees them; it asks the focused element itself.
-  root.querySelectorAll("input, button").forEach((each) => each.setAttribute("data-lm-suppress-shortcuts", "true"));
+  root.querySelectorAll("input, button, .cg-wide").forEach((each) => each.setAttribute("data-lm-suppress-shortcuts", "true"));
   if (!frames.length && model.alone) {
     made.flatMap((control) => control.inputs).forEach((input) => (input.disabled = true));
     panel.append(element("p", { className: "cg-note" }, "These controls need the notebook and a running kernel."));

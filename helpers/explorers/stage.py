@@ -20,7 +20,7 @@ import itertools
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any
 from weakref import WeakKeyDictionary, WeakSet
@@ -33,6 +33,9 @@ from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_svg import RendererSVG
 from matplotlib.figure import Figure
+from matplotlib.font_manager import FontProperties
+from matplotlib.textpath import text_to_path
+from PIL import Image
 
 from helpers.explorers import palette
 from helpers.explorers.palette import GROUND, MUTED, RULE, TEXT
@@ -40,6 +43,7 @@ from helpers.explorers.palette import GROUND, MUTED, RULE, TEXT
 HERE = Path(__file__).parent
 WIDGET_VIEW = "application/vnd.jupyter.widget-view+json"
 STILL_SCALE = 1.5  # pixels of the still per CSS pixel: sharp on a laptop, small in git
+STILL_COLOURS = 128  # a picture of a few flat colours and their soft edges: a third of the bytes
 MOST_FRAMES = 260
 NO_METADATA = ("Date", "Creator", "Format", "Type")
 
@@ -133,10 +137,14 @@ class Control:
             raise ValueError(f"{self.name}={value!r} is not one of {list(self.options)}.")
         return min(range(len(self.options)), key=lambda at: abs(self.options[at] - value))
 
+    @property
+    def words(self) -> list[str]:
+        """Each option as text."""
+        return list(self.labels) or [str(each) for each in self.options]
+
     def as_json(self) -> dict:
         """What the page needs to know."""
-        labels = list(self.labels) or [str(each) for each in self.options]
-        return {"name": self.name, "label": self.label, "labels": labels, "kind": self.kind}
+        return {"name": self.name, "label": self.label, "labels": self.words, "kind": self.kind}
 
 
 class Stage(anywidget.AnyWidget):
@@ -156,6 +164,18 @@ class Stage(anywidget.AnyWidget):
     picture = traitlets.Unicode().tag(sync=True)
     caption = traitlets.Unicode().tag(sync=True)
     interval = traitlets.Int(0).tag(sync=True)
+
+
+@lru_cache(4096)
+def _measured(words: str, font: FontProperties, formula: bool | str) -> tuple[float, float, float]:
+    return text_to_path.get_text_width_height_descent(words, font, formula)
+
+
+class Renderer(RendererSVG):
+    """matplotlib's, for artists drawn one by one: it remembers the size of words from one artist to the next."""
+
+    def get_text_width_height_descent(self, s: str, prop: FontProperties, ismath: bool | str) -> tuple:
+        return _measured(s, prop, ismath)
 
 
 @dataclass
@@ -204,15 +224,18 @@ class Picture:
             artist.set_visible(artist in self.moving)
         for artist in self.moving:
             artist.set_animated(False)
-        file = io.BytesIO()
-        self.figure.savefig(file, dpi=72 * STILL_SCALE, metadata={"Software": None})
+        drawn, small = io.BytesIO(), io.BytesIO()
+        self.figure.savefig(drawn, dpi=72 * STILL_SCALE)
         for artist in self._known:
             artist.set_visible(True)
-        return file.getvalue()
+        with Image.open(drawn) as image:
+            few = image.convert("RGB").quantize(STILL_COLOURS, dither=Image.Dither.NONE)
+        few.save(small, "png", optimize=True)
+        return small.getvalue()
 
     def _svg(self, artists: Iterable[Artist]) -> str:
         file = io.StringIO()
-        renderer = RendererSVG(*self.size, file, image_dpi=72, metadata=dict.fromkeys(NO_METADATA))
+        renderer = Renderer(*self.size, file, image_dpi=72, metadata=dict.fromkeys(NO_METADATA))
         for artist in artists:
             artist.draw(renderer)
         renderer.finalize()
@@ -384,8 +407,18 @@ class FigureExplorer(Explorer):
         return {"base": self.picture.base()} | self._newest()
 
     def _newest(self) -> dict:
-        self.move(self.picture)
-        return {"picture": "".join(self.picture.layer()), "caption": self.describe()}
+        try:
+            self.move(self.picture)
+            return {"picture": "".join(self.picture.layer()), "caption": self.describe()}
+        except Exception as error:  # the picture of another state would be a lie
+            state = ", ".join(
+                f"{control.label} {control.words[self.positions[name]]}"
+                for name, control in self.controls.items()
+            )
+            return {
+                "picture": "",
+                "caption": f"Nothing can be drawn at {state}: {type(error).__name__}: {error}",
+            }
 
     @styled
     def _follow(self, change: dict) -> None:

@@ -23,9 +23,11 @@ from helpers.functions.fused import (
     RecomputeSwiGLU,
     TiledAttention,
     linear_cross_entropy,
+    linear_cross_entropy_op,
     recompute_swiglu,
     swiglu_op,
     tiled_attention,
+    tiled_attention_op,
 )
 from helpers.functions.gradient_flow import (
     ClipGradientNorm,
@@ -121,6 +123,7 @@ __all__ = [
     "huber",
     "layer_norm",
     "linear_cross_entropy",
+    "linear_cross_entropy_op",
     "log1mexp",
     "logsumexp",
     "matmul_bias",
@@ -140,4 +143,5 @@ __all__ = [
     "surrogate_step",
     "swiglu_op",
     "tiled_attention",
+    "tiled_attention_op",
 ]

@@ -21,28 +21,54 @@ from helpers.functions import arguments
 from helpers.functions.contract import Support
 
 FLOATS = (torch.float32, torch.float64)
+WHOLE = (torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64)
 
 NumpyForward = Callable[..., np.ndarray]
 NumpyVJP = Callable[..., np.ndarray | Sequence[np.ndarray | None]]
 
 
 def _array(x: Tensor) -> np.ndarray:
-    return x.detach().cpu().numpy()
+    """The numbers of ``x``, read-only: they share its memory, and outside code must not write there."""
+    array = x.detach().cpu().numpy()
+    array.flags.writeable = False
+    return array
 
 
-def _tensor(value: object, like: Tensor, shape: Sequence[int], what: str) -> Tensor:
-    """A result of outside code as a tensor of ``like``'s dtype and device.
+def _tensor(value: object, like: Tensor, shape: Sequence[int] | None, what: str) -> Tensor:
+    """A copy of a result of outside code, as a tensor of ``like``'s dtype and device.
+
+    A copy, for the result may be a view of an input.
 
     Raises:
         TypeError: it is not an array of numbers.
-        ValueError: it has another shape.
+        ValueError: it has another shape than ``shape``, when there is one.
     """
-    found = np.asarray(value)
+    try:
+        found = np.array(value, order="C")
+    except ValueError:  # a ragged list
+        found = np.array(None)
     if found.dtype.kind not in "fiub":
-        raise TypeError(f"{what} is {type(value).__name__}, not an array of real numbers.")
-    if found.shape != tuple(shape):
+        raise TypeError(f"{what} is {_described(value)}, not an array of real numbers.")
+    if shape is not None and found.shape != tuple(shape):
         raise ValueError(f"{what} has shape {found.shape}; it must be {tuple(shape)}.")
     return torch.as_tensor(found, dtype=like.dtype, device=like.device)
+
+
+def _described(value: object) -> str:
+    kind = type(value).__name__
+    return f"{kind} of {value.dtype}" if isinstance(value, np.ndarray) else kind
+
+
+def _same_kind(**tensors: Tensor) -> None:
+    """Require floating tensors of one device and one dtype that NumPy and SciPy compute with.
+
+    Raises:
+        TypeError, ValueError: as ``arguments.same_kind``, or the dtype is neither float32 nor float64.
+    """
+    arguments.same_kind(**tensors)
+    name, tensor = next(iter(tensors.items()))
+    if tensor.dtype not in FLOATS:
+        raise TypeError(f"{name} has dtype {tensor.dtype}; outside torch it must be float32 or float64.")
 
 
 def numpy_function(forward: NumpyForward, vjp: NumpyVJP) -> Callable[..., Tensor]:
@@ -53,12 +79,14 @@ def numpy_function(forward: NumpyForward, vjp: NumpyVJP) -> Callable[..., Tensor
         vjp: ``vjp(grad_output, output, *arrays)`` returns the gradient for each array: one array for a single input,
             else a sequence with one entry per input, ``None`` where there is none.
 
+    Both get read-only arrays: writing into one would change the caller's tensor.
+
     Returns:
-        A function of floating tensors of one dtype and device. Its result has that dtype and device; gradients
-        reach every input. Differentiable once.
+        A function of float32 or float64 tensors of one dtype and device. Its result has that dtype and device;
+        gradients reach every input. Differentiable once.
 
     Raises (when the returned function is used):
-        TypeError: an input is no floating tensor, or ``forward`` or ``vjp`` returns no numbers.
+        TypeError: an input is no float32 or float64 tensor, or ``forward`` or ``vjp`` returns no real numbers.
         ValueError: ``vjp`` returns too many or too few gradients, or one of the wrong shape.
 
     >>> sine = numpy_function(np.sin, lambda g, y, x: g * np.cos(x))
@@ -73,8 +101,7 @@ def numpy_function(forward: NumpyForward, vjp: NumpyVJP) -> Callable[..., Tensor
 
         @staticmethod
         def forward(*inputs: Tensor) -> Tensor:
-            value = forward(*map(_array, inputs))
-            return _tensor(value, inputs[0], np.shape(value), "the result of forward")
+            return _tensor(forward(*map(_array, inputs)), inputs[0], None, "the result of forward")
 
         @staticmethod
         def setup_context(ctx, inputs: tuple[Tensor, ...], output: Tensor) -> None:
@@ -98,7 +125,9 @@ def numpy_function(forward: NumpyForward, vjp: NumpyVJP) -> Callable[..., Tensor
             )
 
     def function(*inputs: Tensor) -> Tensor:
-        arguments.same_kind(**{f"input {place}": x for place, x in enumerate(inputs)})
+        if not inputs:
+            raise TypeError("a function made by numpy_function needs at least one tensor.")
+        _same_kind(**{f"input {place}": x for place, x in enumerate(inputs)})
         return NumpyFunction.apply(*inputs)
 
     function.function_class = NumpyFunction
@@ -113,8 +142,8 @@ class CubicSpline(torch.autograd.Function):
     .. math::
         \bar x = \bar y\,s'(x), \qquad \bar v = B(x)^\top \bar y
 
-    The columns of B are the splines through unit vectors. The knots get no gradient.
-    Saves its inputs. Differentiable once. Source: ``scipy.interpolate.CubicSpline``.
+    The columns of B are the splines through unit vectors. The knots get no gradient; ``cubic_spline`` refuses knots
+    that ask for one. Saves its inputs. Differentiable once. Source: ``scipy.interpolate.CubicSpline``.
     """
 
     support = Support(False, False, False, False, FLOATS, "x, knots, values")
@@ -149,18 +178,22 @@ def cubic_spline(x: Tensor, knots: Tensor, values: Tensor) -> Tensor:
     """Natural cubic spline through the points (knots, values), at ``x``; gradients for ``x`` and ``values``.
 
     Args:
-        x: any shape. knots: shape (k,), increasing, k at least 2. values: shape (k,). One floating dtype.
+        x: any shape; beyond the knots the outermost cubics go on.
+        knots: shape (k,), increasing, k at least 2, without ``requires_grad``.
+        values: shape (k,). All float32 or all float64.
 
     Raises:
         TypeError, ValueError: an argument is not as described; the message names it.
     """
-    arguments.same_kind(x=x, knots=knots, values=values)
+    _same_kind(x=x, knots=knots, values=values)
     if knots.dim() != 1 or values.shape != knots.shape or len(knots) < 2:
         raise ValueError(
             f"knots and values have shapes {tuple(knots.shape)} and {tuple(values.shape)}; both must be (k,) with k at least 2."
         )
     if not bool((knots.detach().diff() > 0).all()):
         raise ValueError("knots must increase from each to the next.")
+    if knots.requires_grad:
+        raise ValueError("knots requires a gradient, and the spline has none for them; pass knots.detach().")
     return CubicSpline.apply(x, knots, values)
 
 
@@ -212,15 +245,20 @@ def sparse_solve(values: Tensor, rows: Tensor, columns: Tensor, b: Tensor) -> Te
     """Solve ``A x = b`` for the sparse matrix with ``values[k]`` at (rows[k], columns[k]).
 
     Args:
-        values: shape (m,), floating. rows, columns: shape (m,), whole numbers from 0 to n - 1; entries at one place
-            are added. b: shape (n,), the dtype of values.
+        values: shape (m,), float32 or float64.
+        rows, columns: shape (m,), whole numbers from 0 to n - 1; entries at one place are added.
+        b: shape (n,), the dtype of values.
 
     Raises:
         TypeError, ValueError: an argument is not as described, or the matrix has no inverse.
     """
-    arguments.same_kind(values=values, b=b)
+    _same_kind(values=values, b=b)
+    if values.dim() != 1 or b.dim() != 1 or not len(b):
+        raise ValueError(
+            f"values and b have shapes {tuple(values.shape)} and {tuple(b.shape)}; they must be (m,) and (n,), n at least 1."
+        )
     for name, places in (("rows", rows), ("columns", columns)):
-        if not isinstance(places, Tensor) or places.is_floating_point() or places.shape != values.shape:
+        if not isinstance(places, Tensor) or places.dtype not in WHOLE or places.shape != values.shape:
             raise ValueError(f"{name} must be whole numbers of values' shape {tuple(values.shape)}.")
         if places.numel() and not 0 <= int(places.min()) <= int(places.max()) < len(b):
             raise ValueError(f"{name} must lie between 0 and {len(b) - 1}, for b has {len(b)} numbers.")
@@ -249,7 +287,7 @@ class FixedPoint(torch.autograd.Function):
     def forward(
         f: Callable[..., Tensor], z0: Tensor, tolerance: float, most: int, *parameters: Tensor
     ) -> Tensor:
-        return _iterate(lambda z: f(z, *parameters), z0, tolerance, most)
+        return _iterate(lambda z: f(z, *parameters), z0, tolerance, most, "the iteration")
 
     @staticmethod
     def setup_context(ctx, inputs: tuple, output: Tensor) -> None:
@@ -259,30 +297,42 @@ class FixedPoint(torch.autograd.Function):
     @staticmethod
     @once_differentiable
     def backward(ctx, grad_output: Tensor) -> tuple[Tensor | None, ...]:
-        z, *parameters = (each.detach().requires_grad_() for each in ctx.saved_tensors)
+        z, *parameters = (each.detach() for each in ctx.saved_tensors)
+        needs = ctx.needs_input_grad[4:]
+        wanted = [
+            parameter.requires_grad_() for parameter, need in zip(parameters, needs, strict=True) if need
+        ]
         with torch.enable_grad():  # one evaluation of f, for its VJPs
-            fz = ctx.f(z, *parameters)
+            fz = ctx.f(z.requires_grad_(), *parameters)
 
         def adjoint(w: Tensor) -> Tensor:
             (through_z,) = torch.autograd.grad(fz, z, w, retain_graph=True, materialize_grads=True)
             return grad_output + through_z
 
-        w = _iterate(adjoint, grad_output, ctx.tolerance, ctx.most)
-        grads = torch.autograd.grad(fz, parameters, w, allow_unused=True) if parameters else ()
-        return None, None, None, None, *grads
+        w = _iterate(adjoint, grad_output, ctx.tolerance, ctx.most, "the adjoint iteration of backward")
+        grads = iter(torch.autograd.grad(fz, wanted, w, allow_unused=True))
+        return None, None, None, None, *(next(grads) if need else None for need in needs)
 
 
-def _iterate(step: Callable[[Tensor], Tensor], start: Tensor, tolerance: float, most: int) -> Tensor:
-    z, moved = start, math.inf
-    for _ in range(most):
-        following = step(z)
-        moved = float((following - z).abs().max()) if z.numel() else 0.0
-        z = following
-        if moved <= tolerance * (1 + float(z.abs().max()) if z.numel() else 1):
-            return z.clone() if z is start else z
-    raise ValueError(
-        f"no fixed point after {most} iterations: the last one still moved by {moved:.2g}. Is the map a contraction?"
-    )
+def _iterate(
+    step: Callable[[Tensor], Tensor], start: Tensor, tolerance: float, most: int, what: str
+) -> Tensor:
+    """Repeat ``step`` until it moves its argument no further."""
+    z, moved = start, 0.0
+    for count in range(1, most + 1):
+        z, last = step(z), z
+        if not z.numel():
+            break
+        moved = float((z - last).abs().max())
+        if not math.isfinite(moved):
+            raise ValueError(f"{what} diverged: not finite after {count} steps. Is the map a contraction?")
+        if moved <= tolerance * (1 + float(z.abs().max())):
+            break
+    else:
+        raise ValueError(
+            f"no fixed point after {most} iterations: the last step of {what} still moved by {moved:.2g}. Is the map a contraction?"
+        )
+    return z.clone()  # f may have returned its argument or a parameter
 
 
 def fixed_point(
@@ -295,15 +345,22 @@ def fixed_point(
     """The fixed point of ``z -> f(z, *parameters)`` reached from ``z0``; gradients for the parameters.
 
     Args:
-        f: a contraction in z, of torch operators. What it should be differentiated by must be among ``parameters``,
-            not hidden in a closure.
+        f: a contraction in z, of torch operators, giving z's shape and dtype. Every tensor with ``requires_grad`` that
+            it uses must be among ``parameters``, where its gradient can reach it; one hidden in a closure is refused.
         z0: where to start; it gets no gradient, for the fixed point does not depend on it.
         parameters: floating tensors.
         tolerance: relative movement at which to stop; by default ten times the dtype's unit round-off.
         most: iterations to try.
 
     Raises:
-        TypeError, ValueError: an argument is not as described, or the iteration does not converge.
+        TypeError, ValueError: an argument is not as described, or the iteration does not converge (in backward: that
+            of the adjoint).
+
+    >>> a = torch.tensor(0.5, dtype=torch.float64, requires_grad=True)
+    >>> z = fixed_point(lambda z, a: a * torch.cos(z), torch.zeros((), dtype=torch.float64), a)
+    >>> z.backward()
+    >>> round(z.item(), 4), round(a.grad.item(), 4)
+    (0.4502, 0.7395)
     """
     arguments.floating("z0", z0)
     for place, parameter in enumerate(parameters):
@@ -313,6 +370,20 @@ def fixed_point(
         if tolerance is None
         else arguments.number("tolerance", tolerance, above=0)
     )
+    if isinstance(most, bool) or not isinstance(most, int) or most < 1:
+        raise ValueError(f"most is {most}; it must be a whole number of at least 1.")
+    once = f(z0.detach(), *(parameter.detach() for parameter in parameters))
+    if not isinstance(once, Tensor) or once.shape != z0.shape or once.dtype != z0.dtype:
+        found = (
+            f"{once.dtype} of shape {tuple(once.shape)}" if isinstance(once, Tensor) else type(once).__name__
+        )
+        raise ValueError(
+            f"f gives {found} for z of {z0.dtype} and shape {tuple(z0.shape)}; they must be the same."
+        )
+    if once.requires_grad:
+        raise ValueError(
+            "f uses a tensor that requires a gradient and is not among parameters, where it would get none; pass it there."
+        )
     return FixedPoint.apply(f, z0.detach(), tolerance, most, *parameters)
 
 
@@ -398,7 +469,7 @@ def _differences(p: np.ndarray, upstream: np.ndarray, steps: int, dt: float) -> 
     gradient = np.empty(3)
     for k in range(3):
         step = np.zeros(3)
-        step[k] = 6e-6 * max(abs(p[k]), 1.0)
+        step[k] = 6e-6 * (p[k] if k == 0 else max(abs(p[k]), 1.0))  # a length stays above 0
         difference = _swing(p + step, steps, dt)[1:, 0] - _swing(p - step, steps, dt)[1:, 0]
         gradient[k] = upstream @ difference / (2 * step[k])
     return gradient

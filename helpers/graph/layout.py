@@ -11,7 +11,6 @@ import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-import numpy as np
 from scipy.optimize import isotonic_regression
 
 MOST_IN_A_LAYER = 5
@@ -106,7 +105,7 @@ def layout(
     def place(index: int) -> tuple[float, float]:
         row = items[index].row
         above = (row + 1) // 2 * row_height + row // 2 * between
-        return float(x[index] - left), above + (between if row % 2 else row_height) / 2
+        return x[index] - left, above + (between if row % 2 else row_height) / 2
 
     def through(index: int) -> list[tuple[float, float]]:
         at, middle = place(index)
@@ -194,7 +193,7 @@ def _ordered(items: list[_Item]) -> list[list[int]]:
 
             def barycentre(index: int, place=place, down=down) -> float:
                 near = items[index].above if down else items[index].below
-                return float(np.mean([place[each] for each in near])) if near else place[index]
+                return sum(place[each] for each in near) / len(near) if near else place[index]
 
             row.sort(key=barycentre)
             place.update({index: at / max(len(row) - 1, 1) for at, index in enumerate(row)})
@@ -217,33 +216,33 @@ def _crossings(items: list[_Item], rows: list[list[int]]) -> int:
     return count
 
 
-def _coordinates(items: list[_Item], rows: list[list[int]], gap: float) -> np.ndarray:
+def _coordinates(items: list[_Item], rows: list[list[int]], gap: float) -> list[float]:
     """x of every item: near the mean of its neighbours, in order, never nearer than their widths allow."""
-    x = np.zeros(len(items))
+    x = [0.0] * len(items)
     offsets = []
     for row in rows:
         steps = [items[one].right + gap + items[other].left for one, other in itertools.pairwise(row)]
-        offsets.append(np.concatenate([[0.0], np.cumsum(steps)]) if row else np.zeros(0))
-        if row:
-            x[row] = offsets[-1] - offsets[-1][-1] / 2
+        offsets.append(list(itertools.accumulate(steps, initial=0.0)))
+        for index, offset in zip(row, offsets[-1], strict=False):
+            x[index] = offset - offsets[-1][-1] / 2
     for sweep in range(2 * SWEEPS):
         down, last = sweep % 2 == 0, sweep >= SWEEPS
         for number in range(len(rows)) if down else range(len(rows) - 1, -1, -1):
             row = rows[number]
-            if not row:
-                continue
             wished, weights = [], []
-            for index in row:
+            for index, offset in zip(row, offsets[number], strict=False):
                 item = items[index]
                 near, pulls = (item.above, item.pull_above) if down else (item.below, item.pull_below)
                 if last:
                     near, pulls = item.above + item.below, item.pull_above + item.pull_below
                 strength = sum(pulls)
                 pulled = sum(pull * x[each] for pull, each in zip(pulls, near, strict=True))
-                wished.append(pulled / strength if near else x[index])
+                wished.append((pulled / strength if near else x[index]) - offset)
                 weights.append(strength if near else 0.1)
-            fitted = isotonic_regression(np.array(wished) - offsets[number], weights=weights)
-            x[row] = fitted.x + offsets[number]
+            if any(one > other for one, other in itertools.pairwise(wished)):
+                wished = isotonic_regression(wished, weights=weights).x.tolist()
+            for index, free, offset in zip(row, wished, offsets[number], strict=False):
+                x[index] = free + offset
     return x
 
 

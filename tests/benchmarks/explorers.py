@@ -19,18 +19,22 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "browser"))
 
+import torch
 from conftest import CHROMIUM_FLAGS, Lab, chromium
 from playwright.sync_api import sync_playwright
 
+from helpers.explorers import GraphStepper
 from helpers.explorers.pictures import PICTURES
+from helpers.functions import softplus, straight_through_round
 
 MOVES = 30
-LIMITS = {"single ratio": 12, "several ratio": 4, "spread": 3, "build seconds": 1.5, "state MB": 1.5}
+SPREAD = 3  # p95 over median
+BUILD = {"build seconds": 1.5, "state MB": 1.5}
 
 SETUP = """
 import matplotlib, ipywidgets
 from matplotlib import pyplot as plt
-from helpers.explorers import DeltaExplorer, LossMixer
+from helpers.explorers.pictures import PICTURES
 from helpers.explorers.stage import STYLE, Picture
 
 def usual(explorer, name):
@@ -48,13 +52,16 @@ def usual(explorer, name):
     return ipywidgets.VBox([slider, ipywidgets.interactive_output(draw, {"position": slider})])
 """
 
-# name: (cell, selector of what takes the key, selector of what shows the picture)
-IMAGE = ".jp-OutputArea-output img"
-CASES = {
-    "single value, interactive_output": ("usual(DeltaExplorer(), 'delta')", ".noUi-handle", IMAGE),
-    "single value, frames drawn ahead": ("DeltaExplorer()", ".cg input[type=range]", ".cg-moving"),
-    "several values, interactive_output": ("usual(LossMixer(), 'weight1')", ".noUi-handle", IMAGE),
-    "several values, newest event": ("LossMixer()", ".cg input[type=range]", ".cg-moving"),
+# kind: (how many times faster it must be, the explorer, the control that is moved)
+KINDS = {
+    "single value": (12, "PICTURES['delta']()", "delta"),
+    "graph stepper": (12, "PICTURES['graph_injection']().choose(step=0)", "step"),
+    "several values": (4, "PICTURES['loss_mixer']()", "weight1"),
+}
+# way: (cell, selector of what takes the key, selector of what shows the picture)
+WAYS = {
+    "interactive_output": ("usual({explorer}, '{control}')", ".noUi-handle", ".jp-OutputArea-output img"),
+    "explorer": ("{explorer}", ".cg input[type=range]", ".cg-moving"),
 }
 
 WATCH = """([picture]) => {
@@ -112,10 +119,22 @@ def measure(page, lab: Lab, cell: str, handle: str, picture: str) -> dict:
     }
 
 
+def deep(x: torch.Tensor) -> torch.Tensor:
+    """A graph of 53 nodes, 20 of them custom."""
+    for step in range(10):
+        x = straight_through_round(softplus(x) * 1.3 + 0.1 * step).sin()
+    return x.sum()
+
+
+def large() -> GraphStepper:
+    """The substitution of a graph close to the recorder's limit: the largest picture there is."""
+    return GraphStepper(deep, torch.tensor([0.3, -2.0, 1.5], requires_grad=True), mode="substitution")
+
+
 def builds() -> dict:
     """Seconds to build each explorer (the best of three, imports paid for) and the megabytes it sends."""
     built = {}
-    for name, make in PICTURES.items():
+    for name, make in (PICTURES | {"graph_substitution, 53 nodes": large}).items():
         seconds, size = [], 0.0
         for _ in range(3):
             started = time.perf_counter()
@@ -127,38 +146,58 @@ def builds() -> dict:
     return built
 
 
-def judge(result: dict) -> list[str]:
-    """What falls short of the limits, in words; empty when all is well."""
-    faults = []
-    for kind, new in (("single value", "frames drawn ahead"), ("several values", "newest event")):
-        usual, ours = (result["latency"][f"{kind}, {way}"] for way in ("interactive_output", new))
-        ours["times faster"] = round(usual["median ms"] / ours["median ms"], 1)
-        if ours["times faster"] < LIMITS[f"{kind.split()[0]} ratio"]:
-            faults.append(f"{kind}: only {ours['times faster']} times faster")
-        if ours["p95 ms"] > LIMITS["spread"] * ours["median ms"]:
-            faults.append(f"{kind}: p95 of {ours['p95 ms']} ms against a median of {ours['median ms']} ms")
-        if ours["frames without picture"]:
-            faults.append(f"{kind}: {ours['frames without picture']} frames without the picture")
-    for name, built in result["builds"].items():
-        faults += [f"{name}: {what} {built[what]}" for what in built if built[what] > LIMITS[what]]
-    return faults
+def judge(result: dict) -> list[dict]:
+    """Each bar: what it asks, what was measured, and whether it held."""
+    bars = []
+    for kind, (ratio, _, _) in KINDS.items():
+        usual, ours = (result["latency"][f"{kind}, {way}"] for way in WAYS)
+        faster, spread = usual["median ms"] / ours["median ms"], ours["p95 ms"] / ours["median ms"]
+        missing = ours["frames without picture"]
+        bars += [
+            bar(
+                f"{kind}: at least {ratio} times faster in the median", f"{faster:.1f} times", faster >= ratio
+            ),
+            bar(f"{kind}: p95 within {SPREAD} times the median", f"{spread:.1f} times", spread <= SPREAD),
+            bar(f"{kind}: no frame without the picture", f"{missing} frames", not missing),
+        ]
+    for what, limit in BUILD.items():
+        worst = max(result["builds"], key=lambda name, what=what: result["builds"][name][what])
+        most = result["builds"][worst][what]
+        bars.append(bar(f"every explorer: {what} at most {limit}", f"{most}, {worst}", most <= limit))
+    return bars
+
+
+def bar(asked: str, measured: str, held: bool) -> dict:
+    """One row of the verdict."""
+    return {"bar": asked, "measured": measured, "held": held}
 
 
 def report(result: dict) -> str:
     """The result as a Markdown page."""
+    fell = [each["bar"] for each in result["bars"] if not each["held"]]
     lines = [
         "# Explorers: latency, build time, size",
         "",
         "Key press on the slider until the new picture is on the page and two animation frames have passed; "
         f"{MOVES} moves each, one run, the same picture in both ways. Absolute times vary by machine; the ratios are "
-        f"the point. Made by `make bench-explorers` on {result['machine']}.",
+        "the point. The two frames alone take 17 to 33 ms at 60 Hz, so that a ratio is small where the usual way is quick. "
+        f"Made by `make bench-explorers` on {result['machine']}.",
         "",
-        "| how the picture is updated | median ms | p95 ms | times faster | frames without picture |",
-        "|---|--:|--:|--:|--:|",
+        f"**{len(fell)} of {len(result['bars'])} bars fell.**" if fell else "**All bars held.**",
+        "",
+        "| bar | measured | held |",
+        "|---|---|---|",
+        *(
+            f"| {each['bar']} | {each['measured']} | {'yes' if each['held'] else '**no**'} |"
+            for each in result["bars"]
+        ),
+        "",
+        "| how the picture is updated | median ms | p95 ms | frames without picture |",
+        "|---|--:|--:|--:|",
     ]
     for name, each in result["latency"].items():
         lines.append(
-            f"| {name} | {each['median ms']} | {each['p95 ms']} | {each.get('times faster', 1)} | "
+            f"| {name} | {each['median ms']} | {each['p95 ms']} | "
             f"{each['frames without picture']} of {each['frames seen']} |"
         )
     lines += ["", "| explorer | build seconds | state MB |", "|---|--:|--:|"]
@@ -166,14 +205,7 @@ def report(result: dict) -> str:
         f"| {name} | {each['build seconds']} | {each['state MB']} |"
         for name, each in result["builds"].items()
     ]
-    limits = (
-        f"Limits: {LIMITS['single ratio']} and {LIMITS['several ratio']} times faster in the median, p95 within "
-        f"{LIMITS['spread']} times the median, no frame without the picture, {LIMITS['build seconds']} s and "
-        f"{LIMITS['state MB']} MB to build."
-    )
-    faults = result["faults"]
-    verdict = f"Short of the limits: {'; '.join(faults)}." if faults else "All limits hold."
-    return "\n".join([*lines, "", f"{limits} {verdict}", ""])
+    return "\n".join([*lines, ""])
 
 
 def main(argv: list[str]) -> int:
@@ -192,18 +224,20 @@ def main(argv: list[str]) -> int:
         try:
             browser = driver.chromium.launch(executable_path=chromium(), args=CHROMIUM_FLAGS)
             page = browser.new_page(viewport={"width": 1366, "height": 900})
-            for name, case in CASES.items():
-                result["latency"][name] = measure(page, lab, *case)
-                print(f"{name}: {result['latency'][name]}", flush=True)
+            for kind, (_, explorer, control) in KINDS.items():
+                for way, (cell, *places) in WAYS.items():
+                    name, cell = f"{kind}, {way}", cell.format(explorer=explorer, control=control)
+                    result["latency"][name] = measure(page, lab, cell, *places)
+                    print(f"{name}: {result['latency'][name]}", flush=True)
             browser.close()
         finally:
             lab.stop()
-    result["faults"] = judge(result)
+    result["bars"] = judge(result)
     out.parent.mkdir(parents=True, exist_ok=True)
     out.write_text(json.dumps(result, indent=2) + "\n", encoding="utf-8")
     out.with_suffix(".md").write_text(report(result), encoding="utf-8")
     print(report(result))
-    return 1 if result["faults"] else 0
+    return 0 if all(each["held"] for each in result["bars"]) else 1
 
 
 if __name__ == "__main__":

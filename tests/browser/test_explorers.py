@@ -23,10 +23,18 @@ AXE = "axe-core@4.10.2"
 IMPORTS = """
 import torch
 from helpers.explorers import (
-    DeltaExplorer, EpsilonExplorer, JacobianExplorer, LossMixer, MagnitudeExplorer, Question, Quiz, SavedTensors, SelfTest,
+    DeltaExplorer, EpsilonExplorer, GraphStepper, JacobianExplorer, LossMixer, MagnitudeExplorer, Question, Quiz,
+    SavedTensors, SelfTest,
 )
-from helpers.functions import Softplus
+from helpers.functions import Softplus, straight_through_round
 x = torch.linspace(-1, 1, 12).reshape(4, 3).requires_grad_()
+s, t = (torch.tensor(each, dtype=torch.float64, requires_grad=True) for each in (1.3, 0.4))
+
+def rounded(s, t):
+    return (straight_through_round(2 * s) - t) ** 2
+
+def broad(s, t):
+    return torch.stack([straight_through_round(s * k + t / k).sin() for k in range(1, 5)]).sum()
 """
 QUIZ = """
 Quiz(
@@ -44,7 +52,12 @@ FRAMES = {
     "magnitude": "MagnitudeExplorer()",
     "jacobian": "JacobianExplorer(lambda z: z.softmax(0), torch.tensor([0.5, -1.0, 2.0, 0.3]).double())",
     "saved_tensors": "SavedTensors({'operators': lambda x: x * x.sigmoid(), 'Softplus': lambda x: Softplus.apply(x, 1.0)}, x)",
+    "injection": "GraphStepper(rounded, s, t)",
+    "substitution": "GraphStepper(rounded, s, t, mode='substitution')",
+    "verification": "GraphStepper(rounded, s, t, mode='verification')",
+    "wide": "GraphStepper(broad, s, t, mode='substitution')",
 }
+STEPPERS = ("injection", "substitution", "verification", "wide")  # start at their last step
 KERNEL = {"loss_mixer": "LossMixer()"}
 QUIZZES = {"quiz": QUIZ, "self_test": TEST}
 EVERYTHING = FRAMES | KERNEL | QUIZZES
@@ -103,7 +116,7 @@ def test_in_jupyterlab(lab, page, open_notebook, axe, artifacts):
         for control in shown.locator("input[type=range]").all():
             before = seen(shown)
             control.focus()
-            page.keyboard.press("ArrowRight")
+            page.keyboard.press("Home" if name in STEPPERS else "ArrowRight")
             page.wait_for_function(
                 "([caption, old]) => caption.innerText !== old",
                 arg=[shown.locator(".cg-caption").element_handle(), before[1]],
@@ -126,9 +139,14 @@ def test_in_jupyterlab(lab, page, open_notebook, axe, artifacts):
     ids = page.eval_on_selector_all(".cg-title, .cg input", "all => all.map((each) => each.id)")
     assert len(ids) == len(set(ids))
     check_play(page)
+    check_stepper(page)
+    check_wide(page)
     check_quiz(page)
     check_self_test(page)
 
+    for name in ("injection", "substitution", "wide"):
+        explorer(page, name).locator("input[type=range]").press("End")
+    page.set_viewport_size({"width": 1366, "height": 1900})  # for screenshots of whole explorers
     for theme in ("Light", "Dark"):
         page.evaluate(
             f"window.jupyterapp.commands.execute('apputils:change-theme', {{ theme: 'JupyterLab {theme}' }})"
@@ -159,6 +177,42 @@ def check_play(page) -> None:
     stopped = shown.locator("input[type=range]").input_value()
     page.wait_for_timeout(1500)
     assert shown.locator("input[type=range]").input_value() == stopped
+
+
+def check_stepper(page) -> None:
+    """Step, scrub, keyboard, and play to the end."""
+    shown = explorer(page, "injection")
+    caption, slider = shown.locator(".cg-caption"), shown.locator("input[type=range]")
+    slider.press("Home")
+    assert caption.inner_text().startswith("Ready: 7 nodes, 14 steps. StraightThroughRound is custom.")
+    assert "10.4" not in shown.locator(".cg-moving").text_content()
+    shown.get_by_role("button", name="Next").press("Enter")
+    assert caption.inner_text().startswith("Step 1 of 14, forward: s is given, 1.3.")
+    slider.fill("12")
+    assert "injects its own gradient" in caption.inner_text()
+    slider.press("ArrowLeft")
+    assert caption.inner_text().startswith("Step 11 of 14, backward: t collects")
+    slider.fill("13")
+    shown.get_by_role("button", name="Play").press("Enter")
+    page.wait_for_function(
+        "(node) => node.innerText.startsWith('All 14 steps done.')", arg=caption.element_handle()
+    )
+    assert "10.4" in shown.locator(".cg-moving").text_content()
+
+
+def check_wide(page) -> None:
+    """A picture wider than the panel keeps its size and is scrolled, with the keyboard too."""
+    page.set_viewport_size({"width": 900, "height": 900})
+    shown = explorer(page, "wide")
+    shown.scroll_into_view_if_needed()
+    picture = shown.locator(".cg-picture")
+    width = int(shown.locator("svg").get_attribute("width"))
+    assert width > 1000
+    assert shown.locator("svg").evaluate("(svg) => svg.getBoundingClientRect().width") == pytest.approx(width)
+    assert picture.evaluate("(node) => node.scrollWidth > node.clientWidth")
+    picture.press("ArrowRight")
+    page.wait_for_function("(node) => node.scrollLeft > 0", arg=picture.element_handle())
+    page.set_viewport_size({"width": 1366, "height": 900})
 
 
 def check_quiz(page) -> None:
@@ -230,12 +284,14 @@ def test_static_export_moves_without_kernel_and_network(served, page, axe, artif
             shown = explorer(page, name)
             before = seen(shown)
             control = shown.locator("input[type=range], input:checked").first
-            control.press("ArrowRight")
+            control.press("Home" if name in STEPPERS else "ArrowRight")
             after = seen(shown)
             assert after[0] != before[0], name
             assert after[1] != before[1], name
         assert explorer(page, "loss_mixer").locator("input:disabled").count() > 0
         assert "running kernel" in explorer(page, "loss_mixer").inner_text()
+        check_stepper(page)
+        check_wide(page)
         check_quiz(page)
     check_self_test(page)
     assert violations(page, axe) == []

@@ -64,6 +64,17 @@ class TestEpsilon:
         assert "nan" in explorer.describe()
         assert math.isnan(explorer.error("central"))
 
+    def test_a_function_that_knows_one_point_only(self):
+        def lonely(x):
+            if x.real != 1.0:
+                raise ArithmeticError("only at 1")
+            return x.real.exp()
+
+        explorer = EpsilonExplorer(lonely, 1.0)
+        assert "central difference has no value (ArithmeticError: only at 1)" in explorer.describe()
+        assert "no step" in explorer.describe()
+        assert explorer.widget and explorer.still()
+
     def test_a_function_without_complex_numbers_has_no_complex_step(self):
         explorer = EpsilonExplorer(lambda x: torch.special.i0(x), 1.0)
         assert len(explorer.curves["complex"].gaps) == len(explorer.curves["complex"].steps)
@@ -163,6 +174,33 @@ class TestLossMixer:
         assert explorer.widget.picture != before
         assert explorer.widget.caption == explorer.describe()
 
+    def test_a_loss_that_raises_in_the_middle_of_a_drag_is_named(self):
+        def picky(shared):
+            if shared[0] > 1:
+                raise ArithmeticError("too far")
+            return shared.square().sum()
+
+        explorer = LossMixer(picky)
+        before = explorer.widget.picture
+        explorer.widget.positions = [10, 10, 18, 0]
+        assert explorer.widget.caption == (
+            "At shared parameters (2.26, 1.78) loss 1 raised ArithmeticError: too far. The trunk gets no gradient."
+        )
+        assert "no gradient here" in explorer.widget.picture
+        assert explorer.widget.picture != before
+        assert "nan" not in explorer.widget.picture
+        assert math.isfinite(explorer.gradients[1].sum())
+        assert explorer.still()
+        explorer.widget.positions = [10, 10, 9, 0]
+        assert explorer.widget.picture == before
+
+    def test_a_gradient_that_is_not_finite_is_named(self):
+        explorer = LossMixer(lambda s: s[0].sqrt() + s.sum())
+        assert "loss 1 has the gradient (nan, 1)" in explorer.describe()
+        assert math.isnan(explorer.angle)
+        assert explorer.verdict[0] == "no gradient here"
+        assert explorer.still()
+
     def test_wrong_use_speaks(self):
         with pytest.raises(ValueError, match="loss 2"):
             LossMixer(second=lambda s: s)
@@ -234,6 +272,14 @@ class TestJacobian:
         explorer.choose(**{"pass": 2})
         torch.testing.assert_close(explorer.vjp, explorer.upstream @ explorer.jacobian)
         assert "without J ever being built" in explorer.describe()
+
+    def test_numbers_that_are_not_finite_are_shown(self):
+        x = torch.tensor([0.0, 1.0], dtype=torch.float64)
+        explorer = JacobianExplorer(lambda z: torch.stack([z.sqrt().sum(), z.sum()]), x)
+        assert "(inf, 0.50)" in explorer.describe()
+        assert "NaN" in explorer.choose(**{"pass": 1}).describe()
+        assert "NaN" in "".join(explorer.widget.parts)
+        assert explorer.still()
 
     def test_wrong_use_speaks(self):
         with pytest.raises(ValueError, match="allowed"):

@@ -14,13 +14,14 @@ import torch
 from helpers.explorers import (
     DeltaExplorer,
     EpsilonExplorer,
+    GraphStepper,
     JacobianExplorer,
     LossMixer,
     MagnitudeExplorer,
     SavedTensors,
 )
-from helpers.explorers.stage import WIDGET_VIEW, Control, FrameExplorer
-from helpers.functions import Softplus
+from helpers.explorers.stage import WIDGET_VIEW, Control, FigureExplorer, FrameExplorer
+from helpers.functions import Softplus, huber, straight_through_round
 
 
 def saved_tensors() -> SavedTensors:
@@ -34,12 +35,20 @@ def jacobian() -> JacobianExplorer:
     return JacobianExplorer(lambda z: z.softmax(0), torch.tensor([0.5, -1.0, 2.0], dtype=torch.float64))
 
 
+def stepper(mode: str) -> GraphStepper:
+    x, target = (torch.tensor(each, dtype=torch.float64, requires_grad=True) for each in (1.3, 0.4))
+    return GraphStepper(lambda x, target: huber(straight_through_round(2 * x), target), x, target, mode=mode)
+
+
 FRAMES = {
     "delta": DeltaExplorer,
     "epsilon": EpsilonExplorer,
     "magnitude": MagnitudeExplorer,
     "saved": saved_tensors,
     "jacobian": jacobian,
+    "injection": lambda: stepper("injection"),
+    "substitution": lambda: stepper("substitution"),
+    "verification": lambda: stepper("verification"),
 }
 EVERY = FRAMES | {"mixer": LossMixer}
 
@@ -82,7 +91,14 @@ def test_still_is_a_picture_and_the_same_each_time(explorer):
     assert picture.shape[1] == explorer.size[0] * 1.5
     assert picture.std() > 0.02
     assert explorer.still() == still
-    assert len(still) < 150_000
+    assert len(still) < 60_000
+
+
+@pytest.mark.parametrize("name", EVERY)
+def test_still_shows_the_present_state_alone_from_the_start(name):
+    first, later = EVERY[name](), EVERY[name]()
+    later.widget  # noqa: B018 - draws every state, and so makes every artist
+    assert first.still() == later.still()
 
 
 def test_only_the_palette_and_no_small_text(explorer):
@@ -161,6 +177,26 @@ class Plain(FrameExplorer):
 def test_too_many_states_are_refused():
     with pytest.raises(ValueError, match="999 states"):
         _ = Plain(999).widget
+
+
+def test_a_state_that_cannot_be_drawn_says_so():
+    class Picky(FigureExplorer):
+        stage, move = Plain.stage, Plain.move
+
+        def __init__(self):
+            super().__init__(Control("number", "number", [1, 2, 3], ["one", "two", "three"]))
+
+        def describe(self):
+            if self["number"] == 2:
+                raise ArithmeticError("not two")
+            return f"{self['number']}."
+
+    widget = Picky().widget
+    widget.positions = [1]
+    assert widget.caption == "Nothing can be drawn at number two: ArithmeticError: not two"
+    assert widget.picture == ""
+    widget.positions = [2]
+    assert widget.caption == "3." and widget.picture
 
 
 def test_unchanged_artists_are_shared_between_frames():

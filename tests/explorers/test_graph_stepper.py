@@ -14,7 +14,7 @@ import torch
 
 from helpers.explorers import GraphStepper
 from helpers.explorers.palette import BACKWARD, CHECK, CUSTOM, FORWARD, GROUND, MUTED, TEXT
-from helpers.functions import reverse_gradient, straight_through_round
+from helpers.functions import reverse_gradient, softplus, straight_through_round
 from helpers.functions.specimens import CustomHuber
 from helpers.numerics import central_difference
 
@@ -57,6 +57,12 @@ def domain(features):
     return reverse_gradient(network(features), 1.0).sigmoid().mean()
 
 
+def deep(x):
+    for k in range(10):
+        x = straight_through_round(softplus(x) * 1.3 + 0.1 * k).sin()
+    return x.sum()
+
+
 def injection() -> GraphStepper:
     return GraphStepper(huber, vector(), torch.zeros(3).double())
 
@@ -75,6 +81,7 @@ EVERY = {
     "verification": verification,
     "network": lambda: GraphStepper(domain, features),
     "network, substitution": lambda: GraphStepper(domain, features, mode="substitution"),
+    "fifty nodes, substitution": lambda: GraphStepper(deep, vector(), mode="substitution"),
     "network, verification": lambda: GraphStepper(domain, features, mode="verification"),
 }
 
@@ -111,8 +118,7 @@ def test_same_function_same_words():
 def test_each_state_has_its_own_picture_and_sentence(stepper):
     widget = stepper.widget
     assert len(set(widget.captions)) == len(widget.captions)
-    if stepper.title != "Nudge an input, compare the slope":  # a straight line looks alike at every ε
-        assert len(set(map(str, widget.frames))) == len(widget.frames)
+    assert len(set(map(str, widget.frames))) == len(widget.frames)
 
 
 def test_only_the_palette_and_no_small_text(stepper):
@@ -209,6 +215,22 @@ class TestSubstitution:
         }
         assert targets == above
         assert sum("≠" in part for part in stepper.widget.parts) == len(stepper.changed)
+
+    def test_gradients_between_two_custom_nodes_are_compared(self):
+        stepper = GraphStepper(deep, vector(), mode="substitution")
+        assert len(stepper.recording) == len(stepper.default) == 53
+        truth = set()
+        for edge in stepper.default.edges:
+            twins = [
+                each
+                for each in stepper.recording.edges
+                if each.target == stepper.pairs.get(edge.target) and each.input == edge.input
+            ]
+            truth |= {id(each) for each in twins if not torch.allclose(each.gradient, edge.gradient)}
+        assert truth <= {id(each) for each in stepper.changed}
+        assert len(truth) > 20
+        assert stepper.size[0] < 800
+        assert "20 custom nodes" in GraphStepper(deep, vector()).choose(step=0).describe()
 
     def test_gradients_that_explode_are_marked(self):
         class Softplus(torch.autograd.Function):

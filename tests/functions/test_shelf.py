@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import runpy
 from pathlib import Path
@@ -11,9 +12,12 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from torch.utils import _pytree as pytree
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from helpers import functions as f
 from helpers.functions.contract import Support
+from tests.benchmarks import functions as benchmarks
 from tests.functions import battery
 from tests.functions.battery import DOUBLE, Case
 from tests.functions.cases import CASES
@@ -167,7 +171,7 @@ def test_a_fully_masked_row_has_no_nan() -> None:
     assert y.tolist() == [-math.inf, 1.0] and gradient.tolist() == [[0, 0, 0], [1, 0, 0]]
 
 
-ONE, WHOLE = torch.ones(3), torch.arange(3)
+ONE, WHOLE, HIDDEN = torch.ones(3), torch.arange(3), torch.ones(3, requires_grad=True)
 WRONG = [
     (lambda: f.huber(ONE, ONE, -1.0), ValueError, "delta is -1.0; it must be greater than 0"),
     (lambda: f.huber(ONE, ONE, math.nan), ValueError, "delta is nan"),
@@ -193,9 +197,24 @@ WRONG = [
     (lambda: f.recompute_swiglu(ONE, torch.ones(2)), ValueError, "gate and up have shapes"),
     (lambda: f.tiled_attention(torch.ones(2, 3), torch.ones(2, 4), torch.ones(2, 3)), ValueError, "q, k and v have shapes"),
     (lambda: f.linear_cross_entropy(torch.ones(2, 3), torch.ones(4, 3), torch.tensor([0, 9])), ValueError, "target holds 9; classes are 0 to 3"),
+    (lambda: f.linear_cross_entropy(torch.ones(2, 3), torch.ones(4, 3), WHOLE), ValueError, "target must be 2 whole numbers"),
+    (lambda: f.linear_cross_entropy(ONE[None], ONE[None], WHOLE[:1], reduction="none"), ValueError, "reduction is 'none'"),
+    (lambda: f.linear_cross_entropy(ONE[None], ONE[None], WHOLE[:1], chunk=0), ValueError, "^chunk is 0; it must be a whole"),
+    (lambda: f.linear_cross_entropy(ONE[None], ONE[None], WHOLE[:1], vocabulary_chunk=2.0), ValueError, "vocabulary_chunk is 2.0"),
+    (lambda: f.tiled_attention(ONE[None], torch.ones(0, 3), torch.ones(0, 3)), ValueError, "at least one key"),
+    (lambda: f.tiled_attention(torch.ones(2, 1, 3), torch.ones(3, 1, 3), torch.ones(1, 3)), ValueError, "leading dimensions of q"),
+    (lambda: f.cubic_spline(ONE, torch.arange(3.0).requires_grad_(), ONE), ValueError, "knots requires a gradient"),
+    (lambda: f.cubic_spline(*(torch.ones(2, dtype=torch.bfloat16),) * 3), TypeError, "x has dtype torch.bfloat16"),
     (lambda: f.cubic_spline(ONE, torch.tensor([0.0, 0.0]), torch.ones(2)), ValueError, "knots must increase"),
     (lambda: f.sparse_solve(ONE, WHOLE, WHOLE + 5, ONE), ValueError, "columns must lie between 0 and 2"),
     (lambda: f.sparse_solve(torch.zeros(3), WHOLE, WHOLE, ONE), ValueError, "the matrix has no inverse"),
+    (lambda: f.sparse_solve(ONE[None], WHOLE, WHOLE, ONE), ValueError, r"they must be \(m,\) and \(n,\)"),
+    (lambda: f.sparse_solve(ONE, ONE > 0, WHOLE, ONE), ValueError, "rows must be whole numbers"),
+    (lambda: f.fixed_point(lambda z: 3 * z + 1, ONE), ValueError, "the iteration diverged: not finite after"),
+    (lambda: f.fixed_point(lambda z: z[:1], ONE), ValueError, r"f gives torch.float32 of shape \(1,\)"),
+    (lambda: f.fixed_point(torch.cos, ONE, most=0), ValueError, "most is 0"),
+    (lambda: f.fixed_point(lambda z: HIDDEN * z, ONE), ValueError, "not among parameters"),
+    (lambda: f.numpy_function(np.sin, np.cos)(), TypeError, "needs at least one tensor"),
     (lambda: f.fixed_point(lambda z: -z + 1, ONE / 3), ValueError, "no fixed point after 1000 iterations"),
     (lambda: f.simulate(torch.tensor([-1.0, 0.1, 0.3])), ValueError, "length is -1.0"),
     (lambda: f.simulate(ONE, gradient="magic"), ValueError, "'adjoint' and 'difference'"),
@@ -223,9 +242,144 @@ def test_numpy_function_says_what_its_pair_got_wrong() -> None:
     assert x.grad.tolist() == [1, 1] and y.grad is None
 
 
-def test_the_operator_passes_opcheck() -> None:
-    inputs = [torch.randn(2, 3, requires_grad=True) for _ in range(2)]
-    assert set(torch.library.opcheck(f.swiglu_op, tuple(inputs)).values()) == {"SUCCESS"}
+def test_numpy_code_cannot_write_into_a_tensor() -> None:
+    x = torch.ones(2, requires_grad=True)
+    with pytest.raises(ValueError, match="read-only"):
+        f.numpy_function(lambda a: np.multiply(a, 2, out=a), lambda g, out, a: g)(x)
+    same = f.numpy_function(lambda a: a, lambda g, out, a: g)(x)
+    assert same.data_ptr() != x.data_ptr()
+
+
+def test_an_adjoint_that_does_not_converge_is_named() -> None:
+    a = torch.zeros((), dtype=DOUBLE, requires_grad=True)
+    z = f.fixed_point(lambda z, a: a + 4 * z, torch.zeros((), dtype=DOUBLE), a)  # starts where it stays
+    with pytest.raises(ValueError, match="the adjoint iteration of backward diverged"):
+        z.backward()
+
+
+# -- the fused ones: chunks, layouts, operators -------------------------------------------------------------------
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    st.integers(1, 6),
+    st.integers(1, 8),
+    st.sampled_from([-100, 3]),
+    st.sampled_from(["mean", "sum"]),
+    st.integers(0, 2**16),
+)
+def test_cross_entropy_in_chunks_of_tokens_and_of_the_vocabulary(
+    chunk: int, vocabulary_chunk: int, ignore_index: int, reduction: str, seed: int
+) -> None:
+    generator = torch.Generator().manual_seed(seed)
+    x, weight = (torch.randn(n, 3, generator=generator, dtype=DOUBLE).requires_grad_() for n in (5, 7))
+    target = torch.tensor([6, 0, ignore_index, 3, 2])
+
+    def mine(x, weight):
+        return f.linear_cross_entropy(x, weight, target, ignore_index, reduction, chunk, vocabulary_chunk)
+
+    right = torch.nn.functional.cross_entropy(
+        x @ weight.T, target, ignore_index=ignore_index, reduction=reduction
+    )
+    torch.testing.assert_close(mine(x, weight), right)
+    assert torch.autograd.gradcheck(mine, (x, weight))
+
+
+@pytest.mark.parametrize("target", [torch.full((3,), -100), torch.zeros(0, dtype=torch.int64)])
+@pytest.mark.parametrize("reduction", ["mean", "sum"])
+def test_cross_entropy_without_a_target_is_torchs(target: torch.Tensor, reduction: str) -> None:
+    x, weight = torch.randn(len(target), 2, requires_grad=True), torch.randn(4, 2, requires_grad=True)
+    mine = f.linear_cross_entropy(x, weight, target, reduction=reduction, vocabulary_chunk=3)
+    right = torch.nn.functional.cross_entropy(x @ weight.T, target, reduction=reduction)
+    assert mine.isnan() if reduction == "mean" else mine == 0
+    for a, b in zip(
+        (mine, *torch.autograd.grad(mine, (x, weight))),
+        (right, *torch.autograd.grad(right, (x, weight))),
+        strict=True,
+    ):
+        torch.testing.assert_close(a, b, equal_nan=True)
+
+
+def test_cross_entropy_holds_no_logits_of_the_whole_vocabulary() -> None:
+    seen = []
+
+    class Watch(TorchDispatchMode):
+        def __torch_dispatch__(self, op, types, args=(), kwargs=None):
+            out = op(*args, **(kwargs or {}))
+            seen.extend(each.numel() for each in pytree.tree_leaves(out) if isinstance(each, torch.Tensor))
+            return out
+
+    x, weight = torch.randn(40, 2, requires_grad=True), torch.randn(100, 2, requires_grad=True)
+    with Watch():
+        f.linear_cross_entropy(x, weight, torch.arange(40), chunk=30, vocabulary_chunk=9).backward()
+    assert max(seen) == 30 * 9  # one block; x has 80 numbers, weight 200
+
+
+def _loss_op(x: torch.Tensor, weight: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
+    return f.linear_cross_entropy_op(x, weight, target, -100, True, 2, 4, True, True)[0]
+
+
+def _attention_op(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
+    return f.tiled_attention_op(q, k, v, True, 0.5)[0]
+
+
+def _leaves(*shapes: tuple[int, ...]) -> list[torch.Tensor]:
+    generator = torch.Generator().manual_seed(0)
+    return [torch.randn(shape, generator=generator, requires_grad=True) for shape in shapes]
+
+
+HEADS = (2, 5, 3), (2, 4, 3), (2, 4, 6)
+OPERATORS = {
+    "swiglu": (f.swiglu_op, f.recompute_swiglu, _leaves((2, 3), (2, 3)), ()),
+    "tiled_attention": (_attention_op, lambda q, k, v: f.tiled_attention(q, k, v, True, 0.5), _leaves(*HEADS), ()),
+    "linear_cross_entropy": (_loss_op, f.linear_cross_entropy, _leaves((5, 3), (6, 3)), (torch.tensor([0, 5, -100, 2, 1]),)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("operator", "arguments"),
+    [
+        (f.swiglu_op, OPERATORS["swiglu"][2]),
+        (f.tiled_attention_op, (*OPERATORS["tiled_attention"][2], False, 0.5)),
+        (
+            f.linear_cross_entropy_op,
+            (*OPERATORS["linear_cross_entropy"][2], torch.arange(5), -100, True, 2, 4, True, True),
+        ),
+        (
+            f.linear_cross_entropy_op,
+            (torch.ones(5, 3), *_leaves((6, 3)), torch.arange(5), -100, False, 2, 6, False, True),
+        ),
+    ],
+    ids=["swiglu", "tiled_attention", "linear_cross_entropy", "linear_cross_entropy-weight-only"],
+)
+def test_an_operator_passes_opcheck(operator, arguments) -> None:
+    assert set(torch.library.opcheck(operator, tuple(arguments)).values()) == {"SUCCESS"}
+
+
+@pytest.mark.parametrize(("operator", "function", "leaves", "others"), OPERATORS.values(), ids=OPERATORS)
+def test_an_operator_is_one_node_of_a_compiled_graph(operator, function, leaves, others) -> None:
+    torch._dynamo.reset()
+    graphs = []
+
+    def backend(graph, _):
+        graphs.append(graph)
+        return graph
+
+    for compiled in (
+        torch.compile(operator, backend=backend, fullgraph=True),
+        torch.compile(operator, backend="aot_eager", fullgraph=True),
+    ):
+        mine, right = compiled(*leaves, *others), function(*leaves, *others)
+        torch.testing.assert_close(mine, right)
+        upstream = torch.rand_like(right)
+        for a, b in zip(
+            torch.autograd.grad(mine, leaves, upstream),
+            torch.autograd.grad(right, leaves, upstream),
+            strict=True,
+        ):
+            torch.testing.assert_close(a, b)
+    (graph,) = graphs
+    assert len([node for node in graph.graph.nodes if "custom_gradients" in str(node.target)]) == 1
 
 
 @pytest.mark.parametrize("is_causal", [False, True])
@@ -249,3 +403,12 @@ def test_attention_takes_any_head_layout(is_causal: bool) -> None:
 def test_the_support_matrix_is_fresh() -> None:
     render = runpy.run_module("helpers.functions.support_matrix")["render"]
     assert (ROOT / "docs" / "support_matrix.md").read_text(encoding="utf-8") == render(), "run `make docs`"
+
+
+def test_the_page_of_the_benchmarks_is_made_of_their_numbers() -> None:
+    place = ROOT / "docs" / "benchmarks" / "functions.json"
+    report = json.loads(place.read_text(encoding="utf-8"))
+    assert place.with_suffix(".md").read_text(encoding="utf-8") == benchmarks.page(report), "run `make bench`"
+    measured = {row["benchmark"].split(",")[0] for row in report["rows"]}
+    rooms = ("helpers.functions.fused", "helpers.functions.stable")
+    assert {each.__name__ for each in CLASSES if each.__module__ in rooms} <= measured
