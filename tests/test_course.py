@@ -25,7 +25,7 @@ def test_at_least_thirty_five_exercises_are_graded() -> None:
     assert len({exercise.check_id for exercise in load().exercises()}) == len(list(load().exercises()))
 
 
-@pytest.mark.parametrize("exercise", load().exercises(), ids=lambda exercise: exercise.check_id)
+@pytest.mark.parametrize("exercise", list(load().exercises()), ids=lambda exercise: exercise.check_id)
 def test_an_exercise_says_what_a_learner_needs(exercise) -> None:
     assert exercise.title and exercise.answers and exercise.minutes > 0 and exercise.lines > 0
     assert exercise.difficulty in (1, 2, 3)
@@ -33,7 +33,7 @@ def test_an_exercise_says_what_a_learner_needs(exercise) -> None:
     assert len(first) > 20 and len(second) > 20 and first != second, "two real steps of help"
 
 
-@pytest.mark.parametrize("exercise", load().exercises(), ids=lambda exercise: exercise.check_id)
+@pytest.mark.parametrize("exercise", list(load().exercises()), ids=lambda exercise: exercise.check_id)
 def test_the_heading_a_hint_points_to_exists_in_the_lesson(exercise) -> None:
     lesson = nbformat.read(ROOT / "lessons" / f"{exercise.notebook}.ipynb", as_version=4)
     text = "\n".join(cell.source for cell in lesson.cells if cell.cell_type == "markdown")
