@@ -117,14 +117,14 @@ class EpsilonExplorer(FrameExplorer):
             curve = self.curves[look.method]
             plot.plot(
                 STEPS,
-                [self._drawn(error) for error in curve.errors],
+                [self._within_axes(error) for error in curve.errors],
                 color=look.ink.light,
                 linestyle=look.dash,
             )
             if look.method != "complex":
                 step, error = curve.best
                 star = {"markersize": 15, "color": look.ink.light, "markeredgecolor": GROUND.light}
-                plot.plot(step, self._drawn(error), "*", zorder=4, **star)
+                plot.plot(step, self._within_axes(error), "*", zorder=4, **star)
         gaps = sorted({*self.curves["forward"].gaps, *self.curves["central"].gaps})
         plot.plot(gaps, [CEILING / 6] * len(gaps), "x", color=TEXT.light, markersize=7, zorder=4)
         self._chosen = picture.move(plot.axvline(1, color=TEXT.light, linewidth=1))
@@ -157,7 +157,7 @@ class EpsilonExplorer(FrameExplorer):
             if FLOOR < height < CEILING:
                 plot.text(at, height, name, color=MUTED.light, fontsize=12, va="center")
 
-    def _drawn(self, error: float) -> float:
+    def _within_axes(self, error: float) -> float:
         return error if math.isnan(error) else min(max(error / self._scale, FLOOR), CEILING)
 
     def _column(self, picture: Picture) -> None:
@@ -186,7 +186,7 @@ class EpsilonExplorer(FrameExplorer):
         self._chosen.set_xdata([step, step])
         for look, point, (right, wrong, note) in zip(LOOKS, self._points, self._rows, strict=True):
             curve = self.curves[look.method]
-            point.set_data([step], [self._drawn(curve.errors[at])])
+            point.set_data([step], [self._within_axes(curve.errors[at])])
             good, bad, said = "", "no value", _short(curve.gaps.get(step, ""), 34)
             if step not in curve.gaps:
                 estimate = float(METHODS[look.method](self.fn, self.x, eps=step))

@@ -94,7 +94,6 @@ function render({ model, el }) {
   // Each view runs its own copy of this module, so a counter would give all of them the same number.
   const id = `cg-${Math.random().toString(36).slice(2)}`;
   const controls = model.get("controls");
-  const [frames, parts] = [model.get("frames"), model.get("parts")];
   const [width, height] = model.get("size");
 
   const own = (layer) => layer.replaceAll("cg-id-", `${id}-`);
@@ -107,17 +106,19 @@ function render({ model, el }) {
   const caption = element("p", { className: "cg-caption", role: "status" });
   caption.setAttribute("aria-live", "polite");
 
+  let drawn = null;
   function show() {
     const positions = model.get("positions");
-    let [layer, sentence] = [model.get("picture"), model.get("caption")];
-    if (frames.length) {
-      const at = positions.reduce((sum, position, k) => sum * controls[k].labels.length + position, 0);
-      [layer, sentence] = [frames[at].map((part) => parts[part]).join(""), model.get("captions")[at]];
-    }
-    moving.innerHTML = own(layer);
-    svg.setAttribute("aria-label", `${model.get("title")}. ${sentence}`);
-    caption.textContent = sentence;
     made.forEach((control, k) => control.show(positions[k]));
+    const frame = model.get("frames")[positions.join()];
+    if (!frame) return; // the kernel is drawing it
+    const parts = model.get("parts");
+    const layer = frame.map((part) => parts[part]).join("");
+    if (layer !== drawn) moving.innerHTML = own(layer);
+    drawn = layer;
+    const sentence = model.get("captions")[positions.join()];
+    svg.setAttribute("aria-label", `${model.get("title")}. ${sentence}`);
+    if (sentence !== caption.textContent) caption.textContent = sentence;
   }
 
   function chooser(k) {
@@ -150,12 +151,13 @@ function render({ model, el }) {
   }
   // JupyterLab's shortcuts would take the arrow keys before a slider sees them; it asks the focused element itself.
   root.querySelectorAll("input, button, .cg-wide").forEach((each) => each.setAttribute("data-lm-suppress-shortcuts", "true"));
-  if (!frames.length && model.alone) {
+  const states = controls.reduce((product, control) => product * control.labels.length, 1);
+  if (model.alone && Object.keys(model.get("frames")).length < states) {
     made.flatMap((control) => control.inputs).forEach((input) => (input.disabled = true));
     panel.append(element("p", { className: "cg-note" }, "These controls need the notebook and a running kernel."));
   }
 
-  const events = "change:positions change:picture change:caption";
+  const events = "change:positions change:frames change:captions";
   model.on(events, show);
   show();
   el.append(root);

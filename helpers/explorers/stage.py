@@ -6,7 +6,7 @@ puts that text over the axes. The same figure gives the still for pages without 
 
 ``FrameExplorer`` draws every state ahead, and the page switches between them by itself: no kernel is asked, so it is
 immediate, cannot flicker, works while the kernel is busy, and works in a static export. ``FigureExplorer`` is for
-pictures with too many states: the kernel draws the newest one asked for.
+pictures with too many states: the kernel draws the one asked for, and then those to which the same control can go on.
 
 The page's side is ``stage.js``, written for `anywidget <https://anywidget.dev>`_ with the browser's own labelled
 controls: the sliders of ipywidgets have no name that a screen reader could read.
@@ -17,7 +17,9 @@ from __future__ import annotations
 import base64
 import io
 import itertools
+import math
 import re
+import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
@@ -45,6 +47,7 @@ WIDGET_VIEW = "application/vnd.jupyter.widget-view+json"
 STILL_SCALE = 1.5  # pixels of the still per CSS pixel: sharp on a laptop, small in git
 STILL_COLOURS = 128  # a picture of a few flat colours and their soft edges: a third of the bytes
 MOST_FRAMES = 260
+AHEAD = 0.2  # seconds for which the kernel may draw states that nobody has asked for yet
 NO_METADATA = ("Date", "Creator", "Format", "Type")
 
 STYLE = {
@@ -148,7 +151,14 @@ class Control:
 
 
 class Stage(anywidget.AnyWidget):
-    """What travels to the page; ``stage.js`` is its other half."""
+    """What travels to the page; ``stage.js`` is its other half.
+
+    Attributes:
+        base: what stays, as SVG.
+        parts: pieces of SVG that move; frames share what they have in common.
+        frames: for each state that is drawn, which parts show it.
+        captions: for each state that is drawn, the sentence that goes with it.
+    """
 
     _esm = HERE / "stage.js"
     _css = palette.stylesheet() + (HERE / "stage.css").read_text(encoding="utf-8")
@@ -159,11 +169,24 @@ class Stage(anywidget.AnyWidget):
     size = traitlets.List().tag(sync=True)
     base = traitlets.Unicode().tag(sync=True)
     parts = traitlets.List().tag(sync=True)
-    frames = traitlets.List().tag(sync=True)
-    captions = traitlets.List().tag(sync=True)
-    picture = traitlets.Unicode().tag(sync=True)
-    caption = traitlets.Unicode().tag(sync=True)
+    frames = traitlets.Dict().tag(sync=True)
+    captions = traitlets.Dict().tag(sync=True)
     interval = traitlets.Int(0).tag(sync=True)
+
+    @property
+    def picture(self) -> str:
+        """What moves, as SVG, at the present positions."""
+        return "".join(self.parts[part] for part in self.frames[key(self.positions)])
+
+    @property
+    def caption(self) -> str:
+        """The sentence at the present positions."""
+        return self.captions[key(self.positions)]
+
+
+def key(state: Iterable[int]) -> str:
+    """The name of a state, the positions of all controls, in ``frames`` and ``captions``."""
+    return ",".join(map(str, state))
 
 
 @lru_cache(4096)
@@ -365,6 +388,25 @@ class Explorer:
     def _follow(self, change: dict) -> None:
         self.positions = dict(zip(self.controls, change["new"], strict=True))
 
+    def _frame(self) -> tuple[list[str], str]:
+        """What moves, and the sentence, at the present state."""
+        self.move(self.picture)
+        return self.picture.layer(), self.describe()
+
+    def _frames(self, states: Iterable[Sequence[int]], seconds: float = math.inf) -> dict:
+        """The frames of some states as traits of ``Stage``; when the time is up, no more of them."""
+        kept, until = self.positions, time.monotonic() + seconds
+        parts: dict[str, int] = {}
+        frames, captions = {}, {}
+        for state in states:
+            self.positions = dict(zip(self.controls, state, strict=True))
+            layer, captions[key(state)] = self._frame()
+            frames[key(state)] = [parts.setdefault(part, len(parts)) for part in layer]
+            if time.monotonic() > until:
+                break
+        self.positions = kept
+        return {"parts": list(parts), "frames": frames, "captions": captions}
+
     def _repr_mimebundle_(self, **_: Any) -> dict:
         """The widget for a front end, a still for a page without one, a sentence for a reader or a test of text."""
         return {
@@ -385,44 +427,47 @@ class FrameExplorer(Explorer):
                 f"{type(self).__name__} has {len(states)} states; drawn ahead are at most {MOST_FRAMES}. "
                 "Give its controls fewer options."
             )
-        kept, frames, captions = self.positions, [], []
-        parts: dict[str, int] = {}  # frames share what they have in common
-        for state in states:
-            self.positions = dict(zip(self.controls, state, strict=True))
-            self.move(self.picture)
-            frames.append([parts.setdefault(part, len(parts)) for part in self.picture.layer()])
-            captions.append(self.describe())
-        self.positions = kept
-        return {"base": self.picture.base(), "parts": list(parts), "frames": frames, "captions": captions}
+        return self._frames(states) | {"base": self.picture.base()}
 
 
 class FigureExplorer(Explorer):
-    """An explorer with too many states to draw ahead: the kernel draws the newest one asked for.
+    """An explorer with too many states to draw ahead: the kernel draws them when they are asked for.
 
+    It sends the state asked for at once, and then those to which the same control can go on, the nearest first, as many
+    as a fifth of a second allows. So the first move of a control asks the kernel, and the next ones, as a rule, do not.
     While a drawing is on its way the page keeps only the last position asked for (ipywidgets sends one message at a
     time), so a fast hand never waits for stale pictures.
     """
 
     def _pictures(self) -> dict:
-        return {"base": self.picture.base()} | self._newest()
+        return self._frames([list(self.positions.values())]) | {"base": self.picture.base()}
 
-    def _newest(self) -> dict:
+    def _frame(self) -> tuple[list[str], str]:
         try:
-            self.move(self.picture)
-            return {"picture": "".join(self.picture.layer()), "caption": self.describe()}
+            return super()._frame()
         except Exception as error:  # the picture of another state would be a lie
             state = ", ".join(
                 f"{control.label} {control.words[self.positions[name]]}"
                 for name, control in self.controls.items()
             )
-            return {
-                "picture": "",
-                "caption": f"Nothing can be drawn at {state}: {type(error).__name__}: {error}",
-            }
+            return [], f"Nothing can be drawn at {state}: {type(error).__name__}: {error}"
 
     @styled
     def _follow(self, change: dict) -> None:
         super()._follow(change)
+        if key(change["new"]) not in self.widget.frames:
+            self._send([change["new"]])
+            self._send(self._ahead(change["old"], change["new"]), AHEAD)
+
+    def _send(self, states: Iterable[Sequence[int]], seconds: float = math.inf) -> None:
+        drawn = self._frames(states, seconds)
         with self.widget.hold_sync():
-            for name, value in self._newest().items():
+            for name, value in drawn.items():
                 setattr(self.widget, name, value)
+
+    def _ahead(self, old: list[int], new: list[int]) -> Iterable[list[int]]:
+        """The states to which the control that moved can go on, the nearest first."""
+        moved = next(at for at, (before, after) in enumerate(zip(old, new, strict=True)) if before != after)
+        options = range(len(list(self.controls.values())[moved].options))
+        for position in sorted(options, key=lambda each: abs(each - new[moved])):
+            yield [*new[:moved], position, *new[moved + 1 :]]

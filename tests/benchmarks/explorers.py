@@ -1,9 +1,10 @@
 """Latency of the explorers in a real JupyterLab beside ``interactive_output`` with pyplot on the same picture.
 
 One run, one browser: a real key press on the focused slider; the clock starts with the page's ``keydown`` event and
-stops when the new picture is in the page (an image: decoded) and two animation frames have passed. Every frame in
-between is looked at: a frame without the picture counts as flicker. Build time and size of state are taken in a plain
-Python process. ``make bench-explorers`` runs this and writes ``docs/benchmarks/explorers.json`` and ``.md``.
+stops when the new picture is in the page (an image: decoded) and two animation frames have passed; the time of the
+frames is noted too, for no picture can be shown in less. Every frame in between is looked at: a frame without the
+picture counts as flicker. Build time and size of state are taken in a plain Python process. ``make bench-explorers`` runs this
+and writes ``docs/benchmarks/explorers.json`` and the page beside it.
 """
 
 from __future__ import annotations
@@ -63,6 +64,11 @@ WAYS = {
     "interactive_output": ("usual({explorer}, '{control}')", ".noUi-handle", ".jp-OutputArea-output img"),
     "explorer": ("{explorer}", ".cg input[type=range]", ".cg-moving"),
 }
+# (name, kind, way, how many controls take turns)
+CASES = [
+    *((f"{kind}, {way}", kind, way, 1) for kind in KINDS for way in WAYS),
+    ("several values, explorer, another control each time", "several values", "explorer", 2),
+]
 
 WATCH = """([picture]) => {
   const shown = () => [...document.querySelectorAll(picture)].filter((each) => each.getBoundingClientRect().height > 0);
@@ -81,13 +87,14 @@ WATCH = """([picture]) => {
     if (state.pressed === null || !fresh || fresh.outerHTML === state.old) return;
     observer.disconnect();
     if (fresh.decode) await fresh.decode();
+    state.there = performance.now();
     requestAnimationFrame(() => requestAnimationFrame(() => (state.done = performance.now())));
   });
   observer.observe(document.querySelector(".jp-Notebook"), { childList: true, subtree: true, attributes: true });
 }"""
 
 
-def measure(page, lab: Lab, cell: str, handle: str, picture: str) -> dict:
+def measure(page, lab: Lab, cell: str, handle: str, picture: str, handles: int) -> dict:
     """Milliseconds of each move of one case, in a notebook of its own with a kernel of its own."""
     name = lab.write("bench.ipynb", SETUP, cell)
     page.goto(f"{lab.url}/lab/tree/{name}?reset")
@@ -97,16 +104,17 @@ def measure(page, lab: Lab, cell: str, handle: str, picture: str) -> dict:
     page.evaluate("() => window.jupyterapp.commands.execute('notebook:run-all-cells')")
     page.wait_for_selector(picture, state="attached", timeout=120_000)
     page.wait_for_timeout(1500)
-    page.locator(handle).first.focus()
-    times, frames, missing = [], 0, 0
+    times, waits, frames, missing = [], [], 0, 0
     for move in range(MOVES + 2):
+        page.locator(handle).nth(move % handles).focus()
         page.evaluate(WATCH, [picture])
-        page.keyboard.press("ArrowRight" if move % 20 < 10 else "ArrowLeft")
+        page.keyboard.press("ArrowRight" if move // handles % 20 < 10 else "ArrowLeft")
         page.wait_for_function("() => window.watched.done !== null", timeout=20_000)
         seen = page.evaluate("() => window.watched")
         page.wait_for_timeout(120)
         if move >= 2:  # the first two warm up fonts and caches
             times.append(seen["done"] - seen["pressed"])
+            waits.append(seen["done"] - seen["there"])
             frames += seen["frames"]
             missing += seen["missing"]
     page.evaluate("() => window.jupyterapp.shell.currentWidget.sessionContext.shutdown()")
@@ -114,6 +122,7 @@ def measure(page, lab: Lab, cell: str, handle: str, picture: str) -> dict:
     return {
         "median ms": round(statistics.median(times), 1),
         "p95 ms": round(times[int(0.95 * (len(times) - 1))], 1),
+        "two frames ms": round(statistics.median(waits), 1),
         "frames seen": frames,
         "frames without picture": missing,
     }
@@ -153,10 +162,11 @@ def judge(result: dict) -> list[dict]:
         usual, ours = (result["latency"][f"{kind}, {way}"] for way in WAYS)
         faster, spread = usual["median ms"] / ours["median ms"], ours["p95 ms"] / ours["median ms"]
         missing = ours["frames without picture"]
+        needed, floor, measured = usual["median ms"] / ratio, ours["two frames ms"], f"{faster:.1f} times"
+        if needed < floor:
+            measured += f" (it asks for {needed:.1f} ms, and the two frames alone take {floor} ms)"
         bars += [
-            bar(
-                f"{kind}: at least {ratio} times faster in the median", f"{faster:.1f} times", faster >= ratio
-            ),
+            bar(f"{kind}: at least {ratio} times faster in the median", measured, faster >= ratio),
             bar(f"{kind}: p95 within {SPREAD} times the median", f"{spread:.1f} times", spread <= SPREAD),
             bar(f"{kind}: no frame without the picture", f"{missing} frames", not missing),
         ]
@@ -180,7 +190,9 @@ def report(result: dict) -> str:
         "",
         "Key press on the slider until the new picture is on the page and two animation frames have passed; "
         f"{MOVES} moves each, one run, the same picture in both ways. Absolute times vary by machine; the ratios are "
-        "the point. The two frames alone take 17 to 33 ms at 60 Hz, so that a ratio is small where the usual way is quick. "
+        "the point. No picture can be on the screen in less than the two frames (17 to 33 ms at 60 Hz), so that ratios are "
+        "small where the usual way is quick. An explorer of several values draws ahead where the control that moved can go "
+        "on; with another control each time, every move asks the kernel. "
         f"Made by `make bench-explorers` on {result['machine']}.",
         "",
         f"**{len(fell)} of {len(result['bars'])} bars fell.**" if fell else "**All bars held.**",
@@ -192,12 +204,12 @@ def report(result: dict) -> str:
             for each in result["bars"]
         ),
         "",
-        "| how the picture is updated | median ms | p95 ms | frames without picture |",
-        "|---|--:|--:|--:|",
+        "| how the picture is updated | median ms | p95 ms | of it two frames | frames without picture |",
+        "|---|--:|--:|--:|--:|",
     ]
     for name, each in result["latency"].items():
         lines.append(
-            f"| {name} | {each['median ms']} | {each['p95 ms']} | "
+            f"| {name} | {each['median ms']} | {each['p95 ms']} | {each['two frames ms']} | "
             f"{each['frames without picture']} of {each['frames seen']} |"
         )
     lines += ["", "| explorer | build seconds | state MB |", "|---|--:|--:|"]
@@ -224,11 +236,11 @@ def main(argv: list[str]) -> int:
         try:
             browser = driver.chromium.launch(executable_path=chromium(), args=CHROMIUM_FLAGS)
             page = browser.new_page(viewport={"width": 1366, "height": 900})
-            for kind, (_, explorer, control) in KINDS.items():
-                for way, (cell, *places) in WAYS.items():
-                    name, cell = f"{kind}, {way}", cell.format(explorer=explorer, control=control)
-                    result["latency"][name] = measure(page, lab, cell, *places)
-                    print(f"{name}: {result['latency'][name]}", flush=True)
+            for name, kind, way, handles in CASES:
+                (_, explorer, control), (cell, *places) = KINDS[kind], WAYS[way]
+                cell = cell.format(explorer=explorer, control=control)
+                result["latency"][name] = measure(page, lab, cell, *places, handles)
+                print(f"{name}: {result['latency'][name]}", flush=True)
             browser.close()
         finally:
             lab.stop()

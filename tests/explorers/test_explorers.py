@@ -20,7 +20,7 @@ from helpers.explorers import (
     MagnitudeExplorer,
     SavedTensors,
 )
-from helpers.explorers.stage import WIDGET_VIEW, Control, FigureExplorer, FrameExplorer
+from helpers.explorers.stage import AHEAD, WIDGET_VIEW, Control, FigureExplorer, FrameExplorer, key
 from helpers.functions import Softplus, huber, straight_through_round
 
 
@@ -103,7 +103,7 @@ def test_still_shows_the_present_state_alone_from_the_start(name):
 
 def test_only_the_palette_and_no_small_text(explorer):
     widget = explorer.widget
-    svg = widget.base + "".join(widget.parts) + widget.picture
+    svg = widget.base + "".join(widget.parts)
     assert not re.findall(r"#[0-9a-f]{6}", svg)
     sizes = [
         float(size)
@@ -127,27 +127,16 @@ def test_each_state_has_its_own_frame_and_sentence(frames):
     for control in widget.controls:
         count *= len(control["labels"])
     assert len(widget.frames) == len(widget.captions) == count
-    assert len(set(map(str, widget.frames))) == count
-    assert len(set(widget.captions)) == count
+    assert len(set(map(str, widget.frames.values()))) == count
+    assert len(set(widget.captions.values())) == count
 
 
 def test_frames_are_drawn_for_the_state_they_stand_for(frames):
     kept = dict(frames.positions)
     name, control = next(iter(frames.controls.items()))
-    last = len(control.options) - 1
-    frames.positions[name] = last
-    stride = len(frames.widget.frames) // len(control.options)
-    rest = sum(frames.positions[other] * _stride(frames, other) for other in list(frames.controls)[1:])
-    assert frames.widget.captions[last * stride + rest] == frames.describe()
+    frames.positions[name] = len(control.options) - 1
+    assert frames.widget.captions[key(frames.positions.values())] == frames.describe()
     frames.positions = kept
-
-
-def _stride(explorer, name: str) -> int:
-    names = list(explorer.controls)
-    stride = 1
-    for other in names[names.index(name) + 1 :]:
-        stride *= len(explorer.controls[other].options)
-    return stride
 
 
 def test_the_page_moves_the_state(frames):
@@ -202,7 +191,58 @@ def test_a_state_that_cannot_be_drawn_says_so():
 def test_unchanged_artists_are_shared_between_frames():
     widget = Plain(3).widget
     assert len(widget.parts) == 3
-    assert widget.frames == [[0], [1], [2]]
+    assert widget.frames == {"0": [0], "1": [1], "2": [2]}
+
+
+class Counting(FigureExplorer):
+    """Two controls; counts how often it is drawn, and can take its time."""
+
+    stage = Plain.stage
+
+    def __init__(self, seconds: float = 0) -> None:
+        self.seconds, self.drawn = seconds, []
+        super().__init__(*(Control(name, name, list(range(9)), start=4) for name in ("one", "two")))
+
+    def move(self, picture):
+        time.sleep(self.seconds)
+        self.drawn.append((self["one"], self["two"]))
+        self.text.set_text(self.describe())
+
+    def describe(self):
+        return f"{self['one']}, {self['two']}."
+
+
+def test_the_kernel_draws_where_the_control_can_go_on_and_is_asked_once():
+    explorer = Counting()
+    widget = explorer.widget
+    assert explorer.drawn == [(4, 4)]
+    widget.positions = [5, 4]
+    assert set(explorer.drawn) == {(one, 4) for one in range(9)}
+    drawn = len(explorer.drawn)
+    for one in range(9):
+        widget.positions = [one, 4]
+        assert widget.caption == explorer.describe() == f"{one}, 4."
+        assert f">{one}, 4.<" in widget.picture
+    assert len(explorer.drawn) == drawn
+    widget.positions = [8, 3]
+    assert widget.caption == "8, 3."
+    assert set(explorer.drawn[drawn:]) == {(8, two) for two in range(9)}
+
+
+def test_the_state_asked_for_is_sent_before_its_neighbours():
+    explorer, sent = Counting(), []
+    explorer.widget.observe(lambda change: sent.append(list(change["new"])), names="frames")
+    explorer.widget.positions = [5, 4]
+    assert sent[0] == ["5,4"]
+    assert sent[1][:4] == ["5,4", "4,4", "6,4", "3,4"]
+
+
+def test_a_slow_picture_is_not_drawn_ahead_for_long():
+    explorer = Counting(seconds=AHEAD)
+    explorer.widget.positions = [5, 4]
+    assert len(explorer.drawn) <= 4
+    explorer.widget.positions = [8, 4]
+    assert explorer.widget.caption == "8, 4."
 
 
 def test_wrong_choices_speak():

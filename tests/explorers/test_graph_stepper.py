@@ -117,8 +117,8 @@ def test_same_function_same_words():
 
 def test_each_state_has_its_own_picture_and_sentence(stepper):
     widget = stepper.widget
-    assert len(set(widget.captions)) == len(widget.captions)
-    assert len(set(map(str, widget.frames))) == len(widget.frames)
+    assert len(set(widget.captions.values())) == len(widget.captions)
+    assert len(set(map(str, widget.frames.values()))) == len(widget.frames)
 
 
 def test_only_the_palette_and_no_small_text(stepper):
@@ -129,7 +129,7 @@ def test_only_the_palette_and_no_small_text(stepper):
 
 
 def test_text_on_lit_nodes_keeps_its_contrast():
-    from helpers.explorers.graph_drawing import TINT, TINT_NOW
+    from helpers.explorers.graph_stepper.drawing import TINT, TINT_NOW
     from tests.explorers.test_palette import contrast
 
     def blended(ink, theme: str, share: float) -> str:
@@ -165,7 +165,7 @@ class TestInjection:
         widget = injection().widget
 
         def shown(step: int) -> str:
-            return " ".join(re.sub(r"<[^>]+>", " ", widget.parts[part]) for part in widget.frames[step])
+            return " ".join(re.sub(r"<[^>]+>", " ", widget.parts[part]) for part in widget.frames[str(step)])
 
         assert "0.045" not in shown(2) and "0.045" in shown(3)
         assert "◆" not in shown(7) and "◆ 0.1 −0.33 0.33" in shown(8)
