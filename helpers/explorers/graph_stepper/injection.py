@@ -16,8 +16,8 @@ from helpers.explorers.graph_stepper.stepper import (
     lights,
     listed,
     marks,
+    phase_heads,
 )
-from helpers.explorers.palette import BACKWARD, FORWARD, MUTED, TEXT
 from helpers.explorers.stage import Control, Picture
 from helpers.graph import Recording, numbers
 
@@ -41,16 +41,7 @@ class Injection(GraphStepper, mode="injection"):
         panel = self._panel(picture)
         width = self.size[0]
         self.drawing.stage(picture, panel, (width - self.drawing.width) / 2, HEAD + MARGIN)
-        style = {"fontsize": 15, "weight": "bold", "va": "center"}
-        self._heads = {
-            phase: picture.move(panel.text(MARGIN, 20, text, color=ink.light, **style))
-            for phase, text, ink in (
-                ("ready", "ready", MUTED),
-                ("forward", "▼ forward", FORWARD),
-                ("backward", "▲ backward", BACKWARD),
-                ("done", "done", TEXT),
-            )
-        }
+        self._heads = phase_heads(picture, panel, 20)
         legend(panel, MARGIN, self._foot, width - 2 * MARGIN, marks(self.recording))
 
     def move(self, picture: Picture) -> None:

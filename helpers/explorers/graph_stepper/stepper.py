@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
+from matplotlib.artist import Artist
+from matplotlib.axes import Axes
 from torch import Tensor
 from torch.utils._pytree import tree_map_only
 
 from helpers.explorers.graph_stepper.drawing import Light
-from helpers.explorers.palette import BACKWARD, CUSTOM, FORWARD, Ink
+from helpers.explorers.palette import BACKWARD, CUSTOM, FORWARD, MUTED, TEXT, Ink
 from helpers.explorers.stage import FrameExplorer, Picture
 from helpers.graph import Event, Recording, record
 from helpers.graph.record import stand_in
@@ -77,6 +79,21 @@ class GraphStepper(FrameExplorer):
         panel = picture.figure.add_axes((0, 0, 1, 1), xlim=(0, width), ylim=(height, 0))
         panel.axis("off")
         return panel
+
+
+def phase_heads(picture: Picture, panel: Axes, y: float) -> dict[str, Artist]:
+    """The word above a graph for each phase of a run."""
+    style = {"fontsize": 15, "weight": "bold", "va": "center"}
+    words = {
+        "ready": ("ready", MUTED),
+        "forward": ("▼ forward", FORWARD),
+        "backward": ("▲ backward", BACKWARD),
+        "done": ("done", TEXT),
+    }
+    return {
+        phase: picture.move(panel.text(MARGIN, y, word, color=ink.light, **style))
+        for phase, (word, ink) in words.items()
+    }
 
 
 def lights(recording: Recording, done: Sequence[Event], now: Sequence[Event]) -> tuple[dict, dict, set]:

@@ -22,8 +22,9 @@ from helpers.explorers.graph_stepper.stepper import (
     lights,
     listed,
     marks,
+    phase_heads,
 )
-from helpers.explorers.palette import BACKWARD, CUSTOM, FORWARD, MUTED, RULE, TEXT
+from helpers.explorers.palette import CUSTOM, RULE, TEXT
 from helpers.explorers.stage import Control, Picture
 from helpers.graph import Edge, Event, Node, Recording, numbers, record
 
@@ -175,16 +176,7 @@ class Substitution(GraphStepper, mode="substitution"):
             drawing.stage(picture, panel, left, HEAD + 32)
             panel.text(left, HEAD + 8, text, color=ink.light, parse_math=False, **style)
         panel.plot([self._middle] * 2, [HEAD, self._foot - MARGIN], color=RULE.light, linewidth=1)
-        style = {"fontsize": 15, "weight": "bold", "va": "center"}
-        self._heads = {
-            phase: picture.move(panel.text(MARGIN, 16, text, color=ink.light, **style))
-            for phase, text, ink in (
-                ("ready", "ready", MUTED),
-                ("forward", "▼ forward", FORWARD),
-                ("backward", "▲ backward", BACKWARD),
-                ("done", "done", TEXT),
-            )
-        }
+        self._heads = phase_heads(picture, panel, 16)
         style = {"fontsize": 13, "va": "center", "parse_math": False}
         self._results = [
             picture.move(
