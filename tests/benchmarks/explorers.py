@@ -106,7 +106,8 @@ def measure(page, lab: Lab, cell: str, handle: str, picture: str, handles: int) 
     page.wait_for_timeout(1500)
     times, waits, frames, missing = [], [], 0, 0
     for move in range(MOVES + 2):
-        page.locator(handle).nth(move % handles).focus()
+        if move < handles or handles > 1:
+            page.locator(handle).nth(move % handles).focus()
         page.evaluate(WATCH, [picture])
         page.keyboard.press("ArrowRight" if move // handles % 20 < 10 else "ArrowLeft")
         page.wait_for_function("() => window.watched.done !== null", timeout=20_000)
@@ -165,6 +166,8 @@ def judge(result: dict) -> list[dict]:
         needed, floor, measured = usual["median ms"] / ratio, ours["two frames ms"], f"{faster:.1f} times"
         if needed < floor:
             measured += f" (it asks for {needed:.1f} ms, and the two frames alone take {floor} ms)"
+        work = [max(each["median ms"] - each["two frames ms"], 1) for each in (usual, ours)]
+        measured += f"; without the two frames {work[0] / work[1]:.0f} times"
         bars += [
             bar(f"{kind}: at least {ratio} times faster in the median", measured, faster >= ratio),
             bar(f"{kind}: p95 within {SPREAD} times the median", f"{spread:.1f} times", spread <= SPREAD),
