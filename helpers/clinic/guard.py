@@ -105,6 +105,14 @@ class RandomState:
             random.setstate(self.python)
             np.random.set_state(self.numpy)
 
+    def moved(self) -> bool:
+        """Tell whether somebody has drawn a number since."""
+        return not (
+            torch.equal(torch.get_rng_state(), self.torch)
+            and random.getstate() == self.python
+            and all(map(np.array_equal, np.random.get_state(), self.numpy))
+        )
+
     def seed(self, number: int) -> None:
         """Set all three generators to some other state."""
         torch.manual_seed(number)

@@ -74,7 +74,9 @@ def upstream_layouts(exam: Exam) -> None:
                 _rename(exam, error, word, reproduce)
             continue
         for number in wanted:
-            if exam.differs(wanted[number], found[number]):
+            if exam.differs(wanted[number], found[number]) and not _round_off(
+                exam, number, wanted, found, patient.values, base
+            ):
                 exam.report(
                     "assumes-contiguous",
                     f"the gradient of {exam.name(number)} changes when grad_output is {word}",
@@ -135,7 +137,7 @@ def _works_in_place(exam: Exam) -> bool:
 
 def _draws_random_numbers(exam: Exam) -> bool:
     exam.patient.visit()
-    return not torch.equal(torch.get_rng_state(), exam.patient.rng.torch)
+    return exam.patient.rng.moved()
 
 
 def _compare(
@@ -184,8 +186,11 @@ def _compare(
         if report_failure(exam, error, f"on {word} inputs", reproduce, subject="input layout") == "raises":
             _rename_input(exam, error, word, reproduce)
         return
+    at = patient.values if values is None else values
     for number in wanted:
-        if exam.differs(wanted[number], found[number], 1e-7):
+        if exam.differs(wanted[number], found[number], 1e-7) and not _round_off(
+            exam, number, wanted, found, at, upstream
+        ):
             exam.report(
                 "assumes-contiguous",
                 f"the gradient of {exam.name(number)} changes when the inputs are {word}",
@@ -194,6 +199,45 @@ def _compare(
                 subject="input layout",
             )
             return
+
+
+def _round_off(
+    exam: Exam,
+    number: int,
+    wanted: dict[int, Tensor | None],
+    found: dict[int, Tensor | None],
+    values: list[Tensor],
+    upstream: dict[int, Tensor],
+) -> bool:
+    """Tell whether the gradient moves as far when the last digits of the inputs change: another order of sums does that.
+
+    A batch of equal rows has no variance, say, and its normalisation magnifies round-off by hundreds.
+    """
+    a, b = wanted[number], found[number]
+    if a is None or b is None or a.shape != b.shape or not bool((a.isfinite() & b.isfinite()).all()):
+        return False
+    signs = torch.Generator().manual_seed(5)
+    nudged = [
+        value
+        * (
+            1
+            + torch.finfo(value.dtype).eps * (torch.rand(value.shape, generator=signs) > 0.5).to(value.dtype)
+        )
+        if value.is_floating_point()
+        else value
+        for value in values
+    ]
+    patient = exam.patient
+    try:
+        moved = [
+            patient.gradients(patient.visit(each), {n: v.clone() for n, v in upstream.items()})[number]
+            for each in (values, nudged)
+        ]
+    except Exception:
+        return False
+    if any(each is None for each in moved):
+        return False
+    return float((a - b).abs().max()) <= 100 * float((moved[0] - moved[1]).abs().max())
 
 
 def _collected(gradient: Tensor) -> Tensor:

@@ -54,8 +54,10 @@ def random_numbers_in_backward(exam: Exam) -> None:
     """Another random state at the time of backward must not change the gradient."""
     patient = exam.patient
     gradients, states = [], []
+    forward_draws = False
     for seed in (11, 12):
         visit = patient.visit()
+        forward_draws = patient.rng.moved()
         patient.rng.seed(seed)
         gradients.append(patient.gradients(visit, patient.upstream(visit)))
         patient.visit(fresh=False)
@@ -66,7 +68,7 @@ def random_numbers_in_backward(exam: Exam) -> None:
         if exam.differs(gradients[0][number], gradients[1][number]):
             exam.report(
                 "mutable-state",
-                f"backward draws random numbers again: the gradient of {exam.name(number)} follows the seed",
+                f"backward draws random numbers{' again' if forward_draws else ''}: the gradient of {exam.name(number)} follows the seed",
                 [
                     ("after manual_seed(11)", gradients[0][number]),
                     ("after manual_seed(12)", gradients[1][number]),
@@ -78,6 +80,17 @@ def random_numbers_in_backward(exam: Exam) -> None:
                 "drew: the gradient belongs to another function.",
                 cure="Draw once in forward and keep the result with save_for_backward.",
             )
+            if not forward_draws:
+                exam.report(
+                    "nondeterministic",
+                    f"two backward passes through one forward give different gradients of {exam.name(number)}",
+                    [("one pass", gradients[0][number]), ("another", gradients[1][number])],
+                    f"{exam.opening()}\nfor _ in range(2):\n"
+                    f"    print(torch.autograd.grad(out, {exam.reference(number)}, v, retain_graph=True))",
+                    subject="random state",
+                    explanation="forward draws nothing, so what it computes has one gradient; chance is added to it.",
+                    cure="Leave chance out of backward; noise that is wanted belongs in the training loop.",
+                )
             return
 
 

@@ -1297,3 +1297,8 @@ def dropout_from_a_seed_with_a_generator():
             return grad_output * Dropout.mask(grad_output, ctx.p, ctx.seed), None, None
 
     return Dropout.apply, (noise(8), 0.5, 3)
+
+
+@healthy()
+def batch_norm_whose_equal_rows_magnify_round_off():
+    return nn.BatchNorm1d(3).double(), (noise(6, 3),)

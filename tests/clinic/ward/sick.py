@@ -1250,3 +1250,8 @@ def half_precision_gradient():
 def plain_function_around_a_sick_one():
     fn = elementwise(torch.exp, lambda g, x, y: y.clone())
     return (lambda x: fn(x)), (noise(3),)
+
+
+@sick("nondeterministic")
+def noise_on_the_gradient_alone():
+    return elementwise(torch.sin, lambda g, x, y: g * x.cos() * (1 + 0.1 * torch.randn_like(g))), (noise(6),)
