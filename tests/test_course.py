@@ -33,6 +33,16 @@ def test_an_exercise_says_what_a_learner_needs(exercise) -> None:
     assert len(first) > 20 and len(second) > 20 and first != second, "two real steps of help"
 
 
+@pytest.mark.parametrize(
+    "notebook", [each for each in load().notebooks if each.exercises], ids=lambda notebook: notebook.name
+)
+def test_exercises_stand_in_the_manifests_order_numbered_and_easy_ones_first(notebook) -> None:
+    solution = nbformat.read(ROOT / "solutions" / f"{notebook.name}.ipynb", as_version=4)
+    headings = [cell.source.partition("\n")[0] for cell in solution.cells if re.match(r"## \d", cell.source)]
+    assert headings == [f"## {n}. {each.title}" for n, each in enumerate(notebook.exercises, 1)]
+    assert sorted(notebook.exercises, key=lambda each: each.difficulty) == list(notebook.exercises)
+
+
 @pytest.mark.parametrize("exercise", list(load().exercises()), ids=lambda exercise: exercise.check_id)
 def test_the_heading_a_hint_points_to_exists_in_the_lesson(exercise) -> None:
     lesson = nbformat.read(ROOT / "lessons" / f"{exercise.notebook}.ipynb", as_version=4)
