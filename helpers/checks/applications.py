@@ -56,8 +56,8 @@ def _refuses_or_is_right(
     exam.hold(fact)
 
 
-@exercise("07_applications/spline")
-def check_spline(exam: Exam) -> None:
+@exercise("07_applications/bessel")
+def check_bessel(exam: Exam) -> None:
     """``BesselJ0``: a SciPy function inside the graph."""
     BesselJ0 = exam.function()
     x = 3 * exam.randn(2, 3, requires_grad=False)

@@ -318,7 +318,7 @@ def check_safe_norm(exam: Exam) -> None:
             y,
             z.norm(dim=dim),
             [
-                Mistake("sum-of-absolutes", z.abs().sum(dim), "A sum of absolute values. The Euclidean norm squares, sums, and takes theroot."),
+                Mistake("sum-of-absolutes", z.abs().sum(dim), "A sum of absolute values. The Euclidean norm squares, sums, and takes the root."),
                 Mistake("forgot-the-root", z.square().sum(dim), "That is the square of the norm: the root is missing."),
                 Mistake("keeps-the-dimension", z.norm(dim=dim, keepdim=True), "The dimension should disappear: squeeze(dim)."),
             ],
@@ -341,6 +341,12 @@ def check_safe_norm(exam: Exam) -> None:
                 "zero-over-zero",
                 torch.where(right == 0, torch.nan, right),
                 "A row of zeros has largest entry 0, and 0/0 is NaN. Divide by 1 there.",
+            ),
+            Mistake(
+                "one-scale-for-all",
+                torch.tensor([0.0, 5e200, 0.0], dtype=DOUBLE),
+                "Everything was divided by one largest entry, so a row of tiny numbers vanishes beside a row of huge "
+                "ones. Take the largest entry along dim, with keepdim=True.",
             ),
             Mistake("adds-epsilon", right + 1e-12, "A constant was added: a row of zeros has norm 0."),
             Mistake("adds-epsilon", right + 1e-8, "A constant was added: a row of zeros has norm 0."),
