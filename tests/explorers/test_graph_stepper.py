@@ -282,6 +282,17 @@ class TestSubstitution:
 
 
 class TestVerification:
+    def test_a_function_that_needs_a_graph_of_its_own(self):
+        def slope_squared(x):
+            x = 1.0 * x
+            x.retain_grad()
+            x.register_hook(lambda gradient: gradient)
+            (slope,) = torch.autograd.grad((x**3).sum(), x, create_graph=True)
+            return (slope**2).sum()
+
+        stepper = GraphStepper(slope_squared, vector(), mode="verification")
+        assert stepper.answer.agrees and not stepper.answer.raised
+
     def test_slope_is_the_central_difference(self):
         x = vector()
         target = torch.zeros(3).double()

@@ -83,7 +83,8 @@ class Verification(GraphStepper, mode="verification"):
 
     def _evaluate(self) -> float:
         """The number that backward differentiated: outputs weighted by the gradients at which backward started."""
-        with as_before(self.fn, self.inputs), torch.no_grad():
+        # With a graph, although none is wanted here: fn may ask for one, by a hook or a gradient of its own.
+        with as_before(self.fn, self.inputs), torch.enable_grad():
             given = tree_map_only(
                 Tensor, lambda each: each if each.requires_grad else each.clone(), self.inputs
             )
