@@ -96,6 +96,18 @@ def test_a_lesson_keeps_its_form(path: Path) -> None:
     )
 
 
+@pytest.mark.parametrize("path", LESSONS, ids=name_of)
+def test_chance_is_seeded_where_outputs_are_compared(path: Path) -> None:
+    seeded = False
+    for cell in nbformat.read(path, 4).cells:
+        if cell.cell_type != "code":
+            continue
+        seeded = seeded or "manual_seed(" in cell.source
+        draws = re.search(r"\b(rand|randn|randint|randperm|\w+_like|dropout|bernoulli)\(", cell.source)
+        by_chance = draws and draws[1] not in ("zeros_like", "ones_like", "empty_like", "full_like")
+        assert seeded or not by_chance or "NBVAL_IGNORE_OUTPUT" in cell.source, cell.id
+
+
 @pytest.mark.parametrize("path", LESSONS[:8], ids=name_of)
 def test_a_lesson_has_its_parts(path: Path) -> None:
     text = prose(path)
