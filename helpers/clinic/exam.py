@@ -59,6 +59,8 @@ class Exam:
             return
         self.subjects.add((slug, subject))
         entry = ENTRIES[slug]
+        if "torch." in reproduce and "import torch" not in reproduce:
+            reproduce = f"import torch\n{reproduce}"
         told = tuple((label, rounded(value)) for label, value in numbers)
         self.findings.append(
             Finding(
@@ -90,14 +92,15 @@ class Exam:
             )
         return f"fn(*inputs[:{leaf}], {by}, *inputs[{leaf + 1}:])"
 
-    def opening(self) -> str:
-        """Return the lines that call ``fn`` and draw the upstream gradient ``v``."""
+    def opening(self, change: str = "") -> str:
+        """Return the lines that call ``fn``, after a change to ``inputs``, and draw the upstream gradient ``v``."""
         lines = ["import torch"]
         if self.patient.lifted:
             lines.append(
                 "inputs = [i.detach().double().requires_grad_(i.requires_grad) if torch.is_tensor(i)"
                 " and i.is_floating_point() else i for i in inputs]"
             )
+        lines += [change] if change else []
         draw = "torch.randn({o}.shape, dtype={o}.dtype, generator=torch.Generator().manual_seed({k}))"
         if self.outputs == 1:
             lines += ["out = fn(*inputs)", f"v = {draw.format(o='out', k=SEED)}"]

@@ -112,7 +112,7 @@ def _probes(exam: Exam):
             f"{given} is in low precision; the examination "
             + ("was done in float64" if patient.lifted else "had to allow for its round-off"),
             [("examined in", "float64" if patient.lifted else "the dtype given")],
-            "torch.autograd.gradcheck(fn, [i.double() for i in inputs])",
+            "print(torch.autograd.gradcheck(fn, [i.double() for i in inputs]))",
             where="",
         )
     if exam.broken:

@@ -10,7 +10,7 @@ import signal
 import threading
 import time
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import numpy as np
 import torch
@@ -120,15 +120,19 @@ class RandomState:
         np.random.seed(number)
 
 
+# Global settings that a Function could change: what it would call, and what tells them.
+SETTINGS: dict[str, Callable[[], object]] = {
+    "torch.set_grad_enabled": torch.is_grad_enabled,
+    "torch.set_default_dtype": torch.get_default_dtype,
+    "torch.set_num_threads": torch.get_num_threads,
+    "torch.autograd.set_detect_anomaly": torch.is_anomaly_enabled,
+    "torch.use_deterministic_algorithms": torch.are_deterministic_algorithms_enabled,
+}
+
+
 def modes() -> dict[str, object]:
-    """Return the global settings that a Function could change, by the name of what it would have called."""
-    return {
-        "torch.set_grad_enabled": torch.is_grad_enabled(),
-        "torch.set_default_dtype": torch.get_default_dtype(),
-        "torch.set_num_threads": torch.get_num_threads(),
-        "torch.autograd.set_detect_anomaly": torch.is_anomaly_enabled(),
-        "torch.use_deterministic_algorithms": torch.are_deterministic_algorithms_enabled(),
-    }
+    """Return the present value of each setting."""
+    return {name: tell() for name, tell in SETTINGS.items()}
 
 
 def restore_modes(before: dict[str, object]) -> list[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 from torch import Tensor
-from torch.nn.functional import huber_loss, logsigmoid
+from torch.nn.functional import hardtanh_, huber_loss, logsigmoid
 
 from helpers.functions import arguments
 from helpers.functions.contract import Support
@@ -20,9 +20,9 @@ class Huber(torch.autograd.Function):
         \ell(r) = \begin{cases} r^2/2 & |r| \le \delta \\ \delta(|r| - \delta/2) & |r| > \delta \end{cases}
         \qquad \ell'(r) = \mathrm{clamp}(r, -\delta, \delta)
 
-    ``apply(input, target, delta)``: two tensors of one shape and dtype, and a number; the loss has their shape. Value and
-    gradient come from torch's kernels, which pass over memory once. With the clamped residual ``c``, the same would be
-    ``(r - c / 2) * c`` in four passes and ``grad_output * c`` in three.
+    ``apply(input, target, delta)``: two tensors of one shape and dtype, and a number; the loss has their shape. The value
+    comes from torch's kernel, which passes over memory once; ``(r - c/2) c`` with the clamped residual c is the same in
+    four passes.
 
     Saves ``input`` and ``target``, not the residual: what is neither input nor output is a constant to a second
     derivative, and would make it silently wrong. ``delta`` travels on ``ctx``, so a later call cannot change it.
@@ -46,8 +46,8 @@ class Huber(torch.autograd.Function):
     @staticmethod
     def backward(ctx, grad_output: Tensor) -> tuple[Tensor | None, Tensor | None, None]:
         input, target = ctx.saved_tensors
-        elementwise = 0  # the number of reduction="none"
-        grad = torch.ops.aten.huber_loss_backward(grad_output, input, target, elementwise, ctx.delta)
+        slope = hardtanh_(input - target, -ctx.delta, ctx.delta)  # a clamp in place that vmap knows
+        grad = grad_output * slope
         needs_input, needs_target, _ = ctx.needs_input_grad
         return grad if needs_input else None, -grad if needs_target else None, None
 

@@ -132,7 +132,7 @@ def browser() -> Iterator:
         except playwright.Error as error:
             if os.environ.get("CI") == "true":
                 raise
-            pytest.skip(f"no Chromium: set CHROMIUM or install one ({str(error).splitlines()[0]})")
+            pytest.skip(reason=f"no Chromium: set CHROMIUM or install one ({str(error).splitlines()[0]})")
         yield opened
         opened.close()
 

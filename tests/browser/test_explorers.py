@@ -86,7 +86,7 @@ def axe(tmp_path_factory) -> str:
     except (FileNotFoundError, subprocess.SubprocessError) as error:
         if os.environ.get("CI") == "true":
             raise
-        pytest.skip(f"axe-core could not be fetched: {error}")
+        pytest.skip(reason=f"axe-core could not be fetched: {error}")
     with tarfile.open(next(folder.glob("*.tgz"))) as archive:
         return archive.extractfile("package/axe.min.js").read().decode()
 

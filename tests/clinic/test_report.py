@@ -119,3 +119,30 @@ def test_sampling_is_told():
     report = diagnose(torch.sin, noise(100, 100))
     assert report.healthy
     assert any("of 10000 coordinates were sampled" in remark for remark in report.remarks)
+
+
+@pytest.mark.parametrize("layout", ["strided", "transposed", "expanded"])
+def test_a_finding_about_a_layout_is_reproduced_in_that_layout(layout, capsys):
+    arranged = {
+        "strided": lambda t: t.stride(-1) == 2,
+        "transposed": lambda t: t.stride(0) == 1 and t.stride(1) > 1,
+        "expanded": lambda t: t.stride(0) == 0,
+    }[layout]
+
+    class Picky(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            ctx.save_for_backward(x)
+            return x * x
+
+        @staticmethod
+        def backward(ctx, grad_output):
+            (x,) = ctx.saved_tensors
+            return grad_output * (3 if arranged(x) else 2) * x
+
+    inputs = (torch.linspace(1, 2, 12).double().reshape(3, 4).requires_grad_(),)
+    (finding,) = [each for each in diagnose(Picky, *inputs).findings if each.slug == "assumes-contiguous"]
+    assert finding.title.endswith(f"when the inputs are {layout}")
+    exec(finding.evidence.reproduce, {"fn": Picky.apply, "inputs": inputs})
+    plain, laid = capsys.readouterr().out.split("Backward>)")[1:]
+    assert plain.partition("grad_fn")[0] != laid.partition("grad_fn")[0]

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
+
 import pytest
 
 from helpers.clinic import assert_healthy, diagnose
+from helpers.clinic.guard import surroundings_kept
 
 from .ward import healthy, sick
 
@@ -78,3 +82,21 @@ def test_the_mistake_is_guessed_from_the_numbers(case, guess):
     finding = next(finding for finding in report.findings if finding.slug == "wrong-gradient")
     assert guess in finding.title
     assert "tested guess" in dict(finding.evidence.numbers)
+
+
+@pytest.mark.parametrize("case", named(sick.CASES))
+def test_the_lines_under_a_finding_show_something(case):
+    fn, inputs = case.make()
+    for finding in diagnose(fn, *inputs).findings:
+        fn, inputs = case.make()
+        lines, shown, unknown = finding.evidence.reproduce, io.StringIO(), None
+        try:
+            with surroundings_kept(), contextlib.redirect_stdout(shown):
+                exec(lines, {"fn": fn, "inputs": inputs})
+        except NameError as error:
+            unknown = error.name
+        except BaseException as error:  # SystemExit, too: what is raised is what they show
+            shown.write(repr(error))
+        # Only a name of the reader's own, such as a setting of theirs, may be unknown here.
+        assert unknown not in ("torch", "inputs", "out", "v"), lines
+        assert unknown or shown.getvalue(), lines

@@ -16,6 +16,7 @@ from nbformat import NotebookNode
 
 from helpers.grading.classroom import Job, grade
 from helpers.grading.kernel import FIRST_UID, isolation
+from helpers.grading.runner import SHARED
 from tests.grading.conftest import (
     GOOD,
     LIMITS,
@@ -283,7 +284,8 @@ def square(x):
 @isolated
 def test_46_other_files_cannot_be_read(graded: Callable, tmp_path: Path) -> None:
     (tmp_path / "key.json").write_text("secret")
-    spy = SPY.replace("{places}", repr(str(tmp_path)) + ", '/tmp', '/proc/1/root'")
+    first_process = os.path.join("/proc/1", "root")  # the host's files, were the host's processes there
+    spy = SPY.replace("{places}", ", ".join(map(repr, (str(tmp_path), *SHARED, first_process))))
     row = graded(with_square(spy))
     assert "secret" not in json.dumps(row) and "[]" in row["marks"][0]["detail"], row["marks"][0]
 
@@ -299,15 +301,15 @@ def test_47_results_cannot_be_written(graded: Callable, tmp_path: Path) -> None:
 
 @isolated
 def test_48_nothing_reaches_the_next_kernel(graded: Callable) -> None:
-    poison = """
-import os, pathlib
-for place in (pathlib.Path.home() / ".ipython/profile_default/startup", pathlib.Path("/tmp"), pathlib.Path("/dev/shm")):
+    poison = f"""
+import pathlib
+for place in map(pathlib.Path, [pathlib.Path.home() / ".ipython/profile_default/startup", *{SHARED}]):
     place.mkdir(parents=True, exist_ok=True)
     (place / "00.py").write_text("import builtins; builtins.all = lambda *a: True")
 """
     graded(before(poison))
     seek = (
-        "import pathlib\nassert not pathlib.Path('/tmp/00.py').exists() and not pathlib.Path('/dev/shm/00.py').exists()\n"
+        f"import pathlib\nassert not any((pathlib.Path(place) / '00.py').exists() for place in {SHARED})\n"
         + GOOD["square"]
     )
     assert earned(graded(with_square(seek))) == {"square": 2, "cube": 2}

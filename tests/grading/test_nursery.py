@@ -10,6 +10,7 @@ import pytest
 
 from helpers.grading import nursery
 from helpers.grading.kernel import isolation
+from helpers.grading.runner import SHARED
 from tests.grading.conftest import GOOD, earned, notebook, with_square
 
 pytestmark = pytest.mark.skipif(
@@ -28,11 +29,12 @@ def asked(question: str) -> str:
 
 
 def test_what_one_kernel_changes_the_next_does_not_see(graded: Callable) -> None:
-    vandal = "import json, os, tempfile\njson.dumps = None\nos.environ['LEFT'] = 'behind'\nopen('/tmp/left', 'w').close()\n"
-    graded(with_square(vandal + GOOD["square"]))
-    seen = graded(
-        with_square(asked("'LEFT' in os.environ or os.path.exists('/tmp/left') or pathlib.os.getcwd()"))
+    left = os.path.join(SHARED[-1], "left")
+    vandal = (
+        f"import json, os\njson.dumps = None\nos.environ['LEFT'] = 'behind'\nopen({left!r}, 'w').close()\n"
     )
+    graded(with_square(vandal + GOOD["square"]))
+    seen = graded(with_square(asked(f"'LEFT' in os.environ or os.path.exists({left!r}) or os.getcwd()")))
     assert "True" not in told(seen) and "course-run" in told(seen)
     assert earned(graded(notebook(GOOD))) == {"square": 2, "cube": 2}
 

@@ -193,7 +193,7 @@ def _count(exam: Exam, record: Return) -> None:
             "wrong-gradient-count",
             f"backward returns {got} gradient{'s' * (got != 1)} for {passed} argument{'s' * (passed != 1)} of forward",
             [("arguments passed", passed), ("values returned", got)],
-            f"{exam.opening()}\ntorch.autograd.grad(out, {_active(exam)}, v)  # extra trailing Nones pass silently",
+            f"{exam.opening()}\nprint(torch.autograd.grad(out, {_active(exam)}, v))  # extra trailing Nones pass silently",
             subject="backward",
             severity="error" if got < passed else "warning",
         )
@@ -218,7 +218,9 @@ def _dtypes(exam: Exam, record: Return) -> None:
                 "dtype-loss",
                 f"backward returns {_short(gradient.dtype)} for a {_wide(exam)} input",
                 [("dtype returned", _short(gradient.dtype)), ("dtype of the input", _wide(exam))],
-                f"{exam.opening()}\n# print the dtype at the end of backward: the engine casts it back silently",
+                f"{exam.opening()}\nnode = (out if torch.is_tensor(out) else out[0]).grad_fn\n"
+                "node.register_hook(lambda gives, gets: print([g.dtype for g in gives if g is not None]))\n"
+                f"torch.autograd.grad(out, {exam.reference(exam.patient.active[0])}, v)  # the engine casts it back silently",
                 subject=f"gradient {index}",
             )
 

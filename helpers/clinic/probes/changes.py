@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import contextlib
 
+import torch
 from torch import Tensor
 
 from ..exam import Exam
 from ..failures import says
+from ..guard import SETTINGS
 from ..patient import Visit
 from ..state import Place
 
@@ -173,11 +175,12 @@ def _shown(value: object) -> str:
 def global_settings(exam: Exam) -> None:
     """Report settings of PyTorch that the Function changed, and a seed that it set."""
     for name in sorted(exam.patient.modes_changed):
+        tell = f"torch.{SETTINGS.get(name, torch.initial_seed).__name__}()"
         exam.report(
             "mutable-state",
             f"the call changes a global setting of PyTorch ({name}) and leaves it changed",
             [("changed by calling fn", name)],
-            "fn(*inputs)  # compare the setting before and after",
+            f"before = {tell}\nfn(*inputs)\nprint(before, {tell})",
             subject=name,
             severity="warning",
             explanation="Everything that runs afterwards in the same process runs under another setting.",

@@ -75,7 +75,7 @@ def upstream_layouts(exam: Exam) -> None:
             continue
         for number in wanted:
             if exam.differs(wanted[number], found[number]) and not _round_off(
-                exam, number, wanted, found, patient.values, base
+                exam, number, wanted[number], found[number], patient.values, base
             ):
                 exam.report(
                     "assumes-contiguous",
@@ -144,10 +144,7 @@ def _compare(
     exam: Exam, word: str, arrange: Callable[[int, Tensor], Tensor], values: list[Tensor] | None
 ) -> None:
     patient = exam.patient
-    reproduce = (
-        "import torch\nother = [torch.stack([i, i], -1)[..., 0] if torch.is_tensor(i) else i for i in inputs]"
-        "  # the same numbers, strided\nprint(fn(*inputs))\nprint(fn(*other))"
-    )
+    reproduce = _input_lines(exam, word, patient.active[0])
 
     def cloned(number: int, leaf: Tensor) -> Tensor:
         return leaf.clone(memory_format=torch.contiguous_format)
@@ -189,55 +186,63 @@ def _compare(
     at = patient.values if values is None else values
     for number in wanted:
         if exam.differs(wanted[number], found[number], 1e-7) and not _round_off(
-            exam, number, wanted, found, at, upstream
+            exam, number, wanted[number], found[number], at, upstream
         ):
             exam.report(
                 "assumes-contiguous",
                 f"the gradient of {exam.name(number)} changes when the inputs are {word}",
                 [("contiguous inputs", wanted[number]), (f"{word} inputs", found[number])],
-                reproduce,
+                _input_lines(exam, word, number),
                 subject="input layout",
             )
             return
 
 
+def _input_lines(exam: Exam, word: str, number: int) -> str:
+    """The lines that show one input's gradient, with inputs laid out plainly and then as ``word`` says."""
+    laid, least = {
+        "strided": ("torch.stack([i, i], -1)[..., 0]", 1),
+        "transposed": ("i.mT.contiguous().mT", 2),
+        "expanded": ("i[:1].expand(i.shape)", 1),
+    }[word]
+    lift, call = exam.opening().split("out = fn(*inputs)")
+    body = f"out = fn(*inputs){call}\nprint(out, torch.autograd.grad(out, {exam.reference(number)}, v))"
+    return (
+        f"{lift}given = inputs\nfor plain in (True, False):\n"
+        f"    laid = [{laid} if torch.is_tensor(i) and i.dim() >= {least} else i for i in given]\n"
+        "    inputs = [i.contiguous() if plain and torch.is_tensor(i) else i for i in laid]\n"
+        + "\n".join(f"    {line}" for line in body.split("\n"))
+    )
+
+
 def _round_off(
     exam: Exam,
     number: int,
-    wanted: dict[int, Tensor | None],
-    found: dict[int, Tensor | None],
+    a: Tensor | None,
+    b: Tensor | None,
     values: list[Tensor],
     upstream: dict[int, Tensor],
 ) -> bool:
-    """Tell whether the gradient moves as far when the last digits of the inputs change: another order of sums does that.
+    """Tell whether the last digits of the inputs move the gradient as far: then another order of sums may, too.
 
     A batch of equal rows has no variance, say, and its normalisation magnifies round-off by hundreds.
     """
-    a, b = wanted[number], found[number]
-    if a is None or b is None or a.shape != b.shape or not bool((a.isfinite() & b.isfinite()).all()):
-        return False
-    signs = torch.Generator().manual_seed(5)
-    nudged = [
-        value
-        * (
-            1
-            + torch.finfo(value.dtype).eps * (torch.rand(value.shape, generator=signs) > 0.5).to(value.dtype)
-        )
-        if value.is_floating_point()
-        else value
-        for value in values
-    ]
-    patient = exam.patient
+    patient, chance = exam.patient, torch.Generator().manual_seed(5)
+
+    def nudged(value: Tensor) -> Tensor:
+        if not (value.is_floating_point() or value.is_complex()):
+            return value
+        up = torch.rand(value.shape, generator=chance) > 0.5
+        return torch.where(up, value * (1 + torch.finfo(value.dtype).eps), value)
+
     try:
-        moved = [
+        one, other = (
             patient.gradients(patient.visit(each), {n: v.clone() for n, v in upstream.items()})[number]
-            for each in (values, nudged)
-        ]
-    except Exception:
+            for each in (values, list(map(nudged, values)))
+        )
+        return float((a - b).abs().max()) <= 100 * float((one - other).abs().max())
+    except Exception:  # one of the gradients is missing, or of another shape: that is no round-off
         return False
-    if any(each is None for each in moved):
-        return False
-    return float((a - b).abs().max()) <= 100 * float((moved[0] - moved[1]).abs().max())
 
 
 def _collected(gradient: Tensor) -> Tensor:

@@ -54,7 +54,6 @@ def random_numbers_in_backward(exam: Exam) -> None:
     """Another random state at the time of backward must not change the gradient."""
     patient = exam.patient
     gradients, states = [], []
-    forward_draws = False
     for seed in (11, 12):
         visit = patient.visit()
         forward_draws = patient.rng.moved()
@@ -68,7 +67,7 @@ def random_numbers_in_backward(exam: Exam) -> None:
         if exam.differs(gradients[0][number], gradients[1][number]):
             exam.report(
                 "mutable-state",
-                f"backward draws random numbers{' again' if forward_draws else ''}: the gradient of {exam.name(number)} follows the seed",
+                f"backward draws random numbers: the gradient of {exam.name(number)} follows the seed",
                 [
                     ("after manual_seed(11)", gradients[0][number]),
                     ("after manual_seed(12)", gradients[1][number]),
@@ -77,7 +76,9 @@ def random_numbers_in_backward(exam: Exam) -> None:
                 f"    print(torch.autograd.grad(out, {exam.reference(number)}, v, retain_graph=True))",
                 subject="random state",
                 explanation="Random state has moved on by the time backward runs, so what it draws is not what forward "
-                "drew: the gradient belongs to another function.",
+                "drew: the gradient belongs to another function."
+                if forward_draws
+                else "The state of a generator is shared by the whole process: whoever draws from it changes the gradient.",
                 cure="Draw once in forward and keep the result with save_for_backward.",
             )
             if not forward_draws:

@@ -26,7 +26,7 @@ def second_derivative(exam: Exam) -> None:
     upstream = {n: v.requires_grad_() for n, v in patient.upstream(visit).items()}
     reproduce = (
         f"{exam.opening()}\nfrom torch.autograd import gradgradcheck\n"
-        "gradgradcheck(fn, inputs)  # or: torch.autograd.grad(out, inputs, v, create_graph=True) and again"
+        "print(gradgradcheck(fn, inputs))  # or: torch.autograd.grad(out, inputs, v, create_graph=True) and again"
     )
     try:
         gradients = patient.gradients(visit, upstream, create_graph=True)

@@ -17,7 +17,7 @@ def other_shapes(exam: Exam) -> None:
     patient = exam.patient
     if patient.surrogate or patient.module is not None or not patient.classes:
         return
-    for word, values in _variants(exam):
+    for word, values, change in _variants(exam):
         try:
             visit = patient.visit(values)
         except (Exception, SystemExit):
@@ -31,29 +31,37 @@ def other_shapes(exam: Exam) -> None:
             gradients = patient.gradients(visit, upstream)
         except (Exception, SystemExit) as error:
             if "expected shape" in str(error):
-                report_failure(exam, error, f"when {word}", f"# give {word}\nfn(*inputs)", subject=word)
+                reference = exam.reference(patient.active[0])
+                lines = f"{exam.opening(change)}\ntorch.autograd.grad(out, {reference}, v)"
+                report_failure(exam, error, f"when {word}", lines, subject=word)
             continue
         for number in patient.active:
             if exam.name(number) in {subject for _, subject in exam.subjects}:
                 continue
             count = min(real_view(values[number]).numel(), 6)
             slopes = {c: exam.slope(values, upstream, number, c) for c in range(count)}
-            if compare(
-                exam, number, gradients[number], slopes, upstream, at=values, situation=f" when {word}"
-            ):
+            situation = f" when {word}"
+            if compare(exam, number, gradients[number], slopes, upstream, values, situation, change):
                 return
 
 
-def _variants(exam: Exam) -> Iterator[tuple[str, list[Tensor]]]:
-    """Yield other shapes for elementwise Functions, whose output has the shape that all inputs have."""
+def _variants(exam: Exam) -> Iterator[tuple[str, list[Tensor], str]]:
+    """Yield other shapes for elementwise Functions, whose output has the shape that all inputs have.
+
+    Each with the line that makes it.
+    """
     patient, values = exam.patient, exam.patient.values
     outputs = patient.visit().outputs
     shapes = {value.shape for value in [*values, *outputs]}
     if len(shapes) != 1 or not values[0].numel():
         return
-    for word, make in (
-        ("every input is 0-d", lambda t: t[0]),
-        ("every input has one element", lambda t: t[:1]),
-        ("every input is empty", lambda t: t[:0]),
+    for word, part, index in (
+        ("every input is 0-d", 0, "0"),
+        ("every input has one element", slice(1), ":1"),
+        ("every input is empty", slice(0), ":0"),
     ):
-        yield word, [make(value.reshape(-1)).clone() for value in values]
+        change = (
+            f"inputs = [i.detach().reshape(-1)[{index}].clone().requires_grad_(i.requires_grad)"
+            " if torch.is_tensor(i) else i for i in inputs]"
+        )
+        yield word, [value.reshape(-1)[part].clone() for value in values], change

@@ -22,13 +22,13 @@ def at_the_sample(exam: Exam) -> None:
     """NaN, or infinite without an infinite slope, at the inputs given."""
     visit = exam.patient.visit()
     if all(bool(visit.outputs[number].detach().isfinite().all()) for number in visit.differentiable):
-        _look(exam, exam.patient.values, exam.gradients, "at the inputs given", True)
+        _look(exam, exam.patient.values, exam.gradients, "at the inputs given")
 
 
 def elsewhere(exam: Exam) -> None:
     """The same at zeros, at equal inputs, and with the inputs scaled to several magnitudes."""
     singular = _decomposes(exam)
-    for word, values in _points(exam):
+    for word, values, change in _points(exam):
         if singular and not word.startswith("at magnitude"):
             continue
         if exam.has("nan-gradient"):
@@ -41,7 +41,7 @@ def elsewhere(exam: Exam) -> None:
             gradients = exam.patient.gradients(visit, exam.patient.upstream(visit))
         except (Exception, SystemExit):
             continue
-        _look(exam, values, gradients, word, False)
+        _look(exam, values, gradients, word, change)
 
 
 def _decomposes(exam: Exam) -> bool:
@@ -59,33 +59,43 @@ def _decomposes(exam: Exam) -> bool:
     return False
 
 
-def _points(exam: Exam) -> Iterator[tuple[str, list[Tensor]]]:
-    patient, values = exam.patient, exam.patient.values
-    active = patient.active
+def _points(exam: Exam) -> Iterator[tuple[str, list[Tensor], str]]:
+    """Yield points to look at: in words, as values, and as the lines that go there."""
+    values, active = exam.patient.values, exam.patient.active
+
+    def point(word: str, changed: dict[int, Tensor], code: str) -> tuple[str, list[Tensor], str]:
+        lines = ["inputs = list(inputs)"]
+        for number in changed:
+            reference = exam.reference(number)
+            made = code.format(f"{reference}.detach()")
+            if exam.patient.slots[number].parameter is None:
+                lines.append(f"{reference} = ({made}).requires_grad_()")
+            else:
+                lines.append(f"{reference}.data = {made}")
+        return word, [changed.get(n, value) for n, value in enumerate(values)], "\n".join(lines)
+
+    zeros = {number: torch.zeros_like(values[number]) for number in active}
     for number in active:
-        yield f"where {exam.name(number)} is zero", _with(values, {number: torch.zeros_like(values[number])})
+        yield point(f"where {exam.name(number)} is zero", {number: zeros[number]}, "torch.zeros_like({0})")
     if len(active) > 1:
-        yield "where every input is zero", _with(values, {n: torch.zeros_like(values[n]) for n in active})
+        yield point("where every input is zero", zeros, "torch.zeros_like({0})")
     for first, second in pairwise(active):
         if values[first].shape == values[second].shape:
             word = f"where {exam.name(first)} equals {exam.name(second)}"
-            yield word, _with(values, {second: values[first].clone()})
+            yield point(word, {second: values[first].clone()}, f"{exam.reference(first)}.detach().clone()")
     for magnitude in MAGNITUDES:
         scaled = {}
         for number in active:
             largest = float(values[number].abs().max()) if values[number].numel() else 0.0
             if largest and largest < float("inf"):
                 scaled[number] = values[number] * (magnitude / largest)
-        yield f"at magnitude {magnitude:g}", _with(values, scaled)
-
-
-def _with(values: list[Tensor], changed: dict[int, Tensor]) -> list[Tensor]:
-    return [changed.get(number, value) for number, value in enumerate(values)]
+        yield point(f"at magnitude {magnitude:g}", scaled, f"{{0}} * ({magnitude:g} / {{0}}.abs().max())")
 
 
 def _look(
-    exam: Exam, values: list[Tensor], gradients: dict[int, Tensor | None], word: str, given: bool
+    exam: Exam, values: list[Tensor], gradients: dict[int, Tensor | None], word: str, change: str = ""
 ) -> None:
+    """Report the first gradient that is not finite; ``change`` leads from the inputs given to ``values``."""
     upstream = None
     for number, gradient in gradients.items():
         if gradient is None or bool(gradient.isfinite().all()):
@@ -107,19 +117,14 @@ def _look(
                     evidence.append(("central difference says", slope.best))
                     break
             if chosen is None:
-                if given:
+                if not change:
                     exam.remarks.append(
                         f"{exam.name(number)}: an infinite gradient, where the true slope is infinite."
                     )
                 continue
         name = exam.name(number)
         reference = exam.reference(number)
-        lines = f"{exam.opening()}\nprint(out, torch.autograd.grad(out, {reference}, v))"
-        if not given:
-            lines = (
-                f"x = torch.tensor({values[number].reshape(-1)[:4].tolist()}, dtype=torch.{_dtype(values[number])}, "
-                f"requires_grad=True)  # {word}\n# {name} at the first numbers of that point, in your shape"
-            )
+        lines = f"{exam.opening(change)}\nprint(out, torch.autograd.grad(out, {reference}, v))"
         exam.report(
             "nan-gradient",
             f"the value is finite, the gradient of {name} is {'NaN' if lost else 'infinite'} {word}",
@@ -133,7 +138,3 @@ def _look(
             subject=f"{name}",
         )
         return
-
-
-def _dtype(tensor: Tensor) -> str:
-    return str(tensor.dtype).removeprefix("torch.")

@@ -49,6 +49,13 @@ def against_differences(exam: Exam) -> None:
         _beside_the_kink(exam, upstream)
 
 
+BESIDE = (
+    "noise = torch.Generator().manual_seed(7)  # a little off the kink\n"
+    "inputs = [(i.detach() + 1e-2 * (0.5 + torch.rand(i.shape, generator=noise)).to(i.dtype)).requires_grad_()"
+    " if torch.is_tensor(i) and i.requires_grad else i for i in inputs]"
+)
+
+
 def _beside_the_kink(exam: Exam, upstream: dict[int, Tensor]) -> None:
     """Compare again at a point moved a little, where there is a derivative."""
     patient = exam.patient
@@ -65,7 +72,7 @@ def _beside_the_kink(exam: Exam, upstream: dict[int, Tensor]) -> None:
     for number in patient.active:
         if exam.name(number) not in {subject for _, subject in exam.subjects}:
             slopes = {c: exam.slope(moved, upstream, number, c) for c in exam.slopes.get(number, {})}
-            compare(exam, number, gradients.get(number), slopes, upstream, at=moved)
+            compare(exam, number, gradients.get(number), slopes, upstream, moved, change=BESIDE)
 
 
 def compare(
@@ -76,8 +83,12 @@ def compare(
     upstream: dict[int, Tensor],
     at: list[Tensor] | None = None,
     situation: str = "",
+    change: str = "",
 ) -> bool:
-    """Report a gradient that no step of the differences supports; tell whether one was reported."""
+    """Report a gradient that no step of the differences supports; tell whether one was reported.
+
+    ``situation`` says in words, ``change`` in a line of code, how the inputs differ from those given.
+    """
     values = exam.patient.values if at is None else at
     flat = torch.zeros_like(real_view(values[number])) if gradient is None else real_view(gradient)
     known = {c: s for c, s in slopes.items() if s.best is not None}
@@ -109,7 +120,7 @@ def compare(
         ("step", rounded(known[worst].step)),
         ("coordinates that disagree", f"{len(wrong)} of {len(known)} examined"),
     ]
-    reproduce = _reproduce(exam, number, place, known[worst].step, at is not None, situation)
+    reproduce = _reproduce(exam, number, place, known[worst].step, change)
     absent = gradient is None or not bool(flat.any())
     if absent:
         given = "None" if gradient is None else "zeros"
@@ -157,12 +168,7 @@ def _right_among_symmetric(
     return True
 
 
-def _reproduce(exam: Exam, number: int, place: str, step: float, moved: bool, situation: str) -> str:
-    if moved or situation:
-        return (
-            f"from torch.autograd import gradcheck\n# inputs{situation or ', moved a little off the kink'}\n"
-            "gradcheck(fn, inputs)"
-        )
+def _reproduce(exam: Exam, number: int, place: str, step: float, change: str) -> str:
     reference = exam.reference(number)
     index = place.removesuffix(".real").removesuffix(".imag")
     step_text = f"{step:.0e}" + ("j" if place.endswith(".imag") else "")
@@ -176,7 +182,7 @@ def _reproduce(exam: Exam, number: int, place: str, step: float, moved: bool, si
     if exam.outputs > 1:
         target += f"\nup, down = {exam.replaced(number, 'up')}, {exam.replaced(number, 'down')}"
     return (
-        f"{exam.opening()}\n(g,) = torch.autograd.grad(out, [{reference}], v, allow_unused=True)\n"
+        f"{exam.opening(change)}\n(g,) = torch.autograd.grad(out, [{reference}], v, allow_unused=True)\n"
         f"h, up, down = {step_text}, {reference}.detach().clone(), {reference}.detach().clone()\n"
         f"{target}\nprint(g if g is None else g{index}, {difference})"
     )
