@@ -84,11 +84,8 @@ class LossMixer(FigureExplorer):
                     f"somewhere on the path; at its start it {pulls[0][1]}."
                 )
             sizes += [pull.norm().item() for pull, fault in pulls if not fault]
-        self._known: tuple = (
-            {},
-            (),
-            (),
-        )  # a state, its gradients and faults: the picture asks for them many times
+        # A state, its gradients and faults: the picture asks for them many times.
+        self._known: tuple = ({}, (), ())
         self._scale = ARROW / max(sizes) if max(sizes) > 0 else 1.0
 
     @property
@@ -233,9 +230,8 @@ class LossMixer(FigureExplorer):
         one, two = (math.atan2(pull[1], pull[0]) for pull in pulls[:2])
         known = not math.isnan(self.angle)
         turn = (two - one + math.pi) % (2 * math.pi) - math.pi if known else 0.0
-        arc = np.round(
-            one + np.linspace(0, turn, 24), 3
-        )  # a weight changes the angle by rounding errors only
+        # A weight changes the angle by rounding errors only, which are no reason to draw the arc again.
+        arc = np.round(one + np.linspace(0, turn, 24), 3)
         radius, middle = 0.55 * known, one + turn / 2
         change(self._arc, xdata=here[0] + radius * np.cos(arc), ydata=here[1] + radius * np.sin(arc))
         place = np.round((here[0] - 0.5 * np.cos(middle), here[1] - 0.4 * np.sin(middle)), 3)

@@ -399,7 +399,7 @@ def tiled_attention_op(
 
 
 @tiled_attention_op.register_fake
-def _(q: Tensor, k: Tensor, v: Tensor, is_causal: bool, scale: float) -> tuple[Tensor, Tensor]:
+def _(q: Tensor, k: Tensor, v: Tensor, *_: object) -> tuple[Tensor, Tensor]:
     return q.new_empty(*q.shape[:2], v.shape[2]), q.new_empty(*q.shape[:2], 1)
 
 
@@ -411,9 +411,7 @@ def _tiled_attention_backward_op(
 
 
 @_tiled_attention_backward_op.register_fake
-def _(
-    grad_o: Tensor, q: Tensor, k: Tensor, v: Tensor, o: Tensor, lse: Tensor, is_causal: bool, scale: float
-) -> tuple[Tensor, Tensor, Tensor]:
+def _(grad_o: Tensor, q: Tensor, k: Tensor, v: Tensor, *_: object) -> tuple[Tensor, Tensor, Tensor]:
     return q.new_empty(q.shape), k.new_empty(k.shape), v.new_empty(v.shape)
 
 
@@ -445,17 +443,8 @@ def linear_cross_entropy_op(
 
 
 @linear_cross_entropy_op.register_fake
-def _(
-    x: Tensor,
-    weight: Tensor,
-    target: Tensor,
-    ignore_index: int,
-    mean: bool,
-    chunk: int,
-    vocabulary_chunk: int,
-    needs_x: bool,
-    needs_weight: bool,
-) -> tuple[Tensor, Tensor, Tensor]:
+def _(x: Tensor, weight: Tensor, *others: object) -> tuple[Tensor, Tensor, Tensor]:
+    *_, needs_x, needs_weight = others
     return (
         x.new_empty(()),
         torch.empty_like(x) if needs_x else x.new_empty(0),

@@ -227,9 +227,8 @@ def kept_megabytes(fn: Variant, inputs: list[Tensor], holds_inputs: bool) -> tup
 def measure() -> list[dict]:
     """One row for each benchmark, size and variant."""
     rows = []
-    context = multiprocessing.get_context(
-        "forkserver"
-    )  # a fresh process for each task, forked from one that has torch
+    # A fresh process for each task, forked from one that has torch.
+    context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(["torch", "helpers.functions", "torch.utils.checkpoint"])
     with ProcessPoolExecutor(1, mp_context=context, max_tasks_per_child=1) as pool:
         for name, benchmark in BENCHMARKS.items():

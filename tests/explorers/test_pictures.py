@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import io
+import json
+import runpy
 from pathlib import Path
 
 import pytest
@@ -57,3 +59,13 @@ def test_the_command_names_what_it_writes(tmp_path, monkeypatch, capsys):
     assert pictures.main(["--out", str(tmp_path)]) == 0
     assert sorted(path.name for path in tmp_path.rglob("*.png")) == ["01.png", "delta.png"]
     assert "lessons/01.png: " in capsys.readouterr().out
+
+
+def test_the_page_of_the_benchmark_is_made_of_its_numbers():
+    page = runpy.run_path(str(ROOT / "tests" / "benchmarks" / "explorers.py"))["report"]
+    place = ROOT / "docs" / "benchmarks" / "explorers.json"
+    measured = json.loads(place.read_text(encoding="utf-8"))
+    assert place.with_suffix(".md").read_text(encoding="utf-8") == page(measured), (
+        "run `make bench-explorers`"
+    )
+    assert {*pictures.PICTURES} <= {*measured["builds"]}

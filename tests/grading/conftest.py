@@ -19,10 +19,8 @@ from helpers.grading.submission import pristine
 
 NAME = "01_powers"
 SEED = 4711
-SEEN = {
-    0: [2, 5, 9],
-    SEED: [7, 11, 23],
-}  # the numbers each seed draws, for attacks that know the visible ones
+# The numbers each seed draws, for attacks that know the visible ones.
+SEEN = {0: [2, 5, 9], SEED: [7, 11, 23]}
 
 CHECK = """
 import json, os
