@@ -7,10 +7,10 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import Tensor
 
-from helpers.checks.applications import LargestTensor
-from helpers.checks.exam import Exam, exercise
-from helpers.checks.forward import NEVER_SAVED, notices_changes
-from helpers.checks.verdict import Mistake
+from .applications import LargestTensor
+from .exam import Exam, exercise
+from .forward import NEVER_SAVED, notices_changes
+from .verdict import Mistake
 
 
 def returned_by_backward(

@@ -8,8 +8,8 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from helpers.checks.exam import Exam, exercise
-from helpers.checks.verdict import Mistake
+from .exam import Exam, exercise
+from .verdict import Mistake
 
 # -- central differences --------------------------------------------------------------------------------------
 

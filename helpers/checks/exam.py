@@ -14,11 +14,11 @@ import torch
 from IPython.display import display
 from torch import Tensor
 
-from helpers.checks import progress
-from helpers.checks.rule import borrowed_from, is_stub, uses_autograd
-from helpers.checks.surroundings import clean_surroundings
-from helpers.checks.verdict import Mistake, Verdict, learners_line, show, tensor_fact
-from helpers.course import Exercise, load
+from ..course import Exercise, load
+from . import progress
+from .rule import borrowed_from, is_stub, uses_autograd
+from .settings import settings_guard
+from .verdict import Mistake, Verdict, learners_line, show, tensor_fact
 
 COMMON_HINTS = {
     "forgot-upstream": "Backward receives grad_output, the gradient of the loss with respect to your output. "
@@ -397,7 +397,7 @@ def exercise(check_id: str) -> Callable[[Callable[[Exam], None]], Callable[..., 
 
 def examine(check_id: str, body: Callable[[Exam], None], answers: MutableMapping[str, Any]) -> Verdict:
     """Run a check's facts against ``answers`` and return the verdict, without showing or raising anything."""
-    with clean_surroundings(answers, seed()) as notes:
+    with settings_guard(answers, seed()) as notes:
         exam = Exam(load().exercise(check_id), answers)
         exam.verdict.notes = notes
         with contextlib.suppress(_Stop):

@@ -9,9 +9,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from helpers.checks.exam import Exam, exercise
-from helpers.checks.rule import source_of
-from helpers.checks.verdict import Mistake
+from .exam import Exam, exercise
+from .rule import source_of
+from .verdict import Mistake
 
 ONE = torch.tensor(1.0, dtype=torch.float64)
 

@@ -7,8 +7,8 @@ import json
 import os
 from pathlib import Path
 
-from helpers.checks.verdict import Verdict
-from helpers.course import load
+from ..course import load
+from .verdict import Verdict
 
 
 def store(folder: Path | None = None) -> Path:

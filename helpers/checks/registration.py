@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 from torch._subclasses.fake_tensor import FakeTensorMode
 
-from helpers.checks.exam import Exam, exercise
-from helpers.checks.verdict import Mistake
+from .exam import Exam, exercise
+from .verdict import Mistake
 
 FORGOT_UPSTREAM = (
     "This is the local derivative alone. It is right only when the gradient that arrives is all ones, as under "

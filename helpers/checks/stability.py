@@ -7,8 +7,8 @@ import math
 import torch
 from torch import Tensor
 
-from helpers.checks.exam import Exam, exercise
-from helpers.checks.verdict import Mistake
+from .exam import Exam, exercise
+from .verdict import Mistake
 
 WRONG_COUNT = (
     "incorrect number of gradients",

@@ -13,7 +13,7 @@ from torch import Tensor
 
 MIME = "application/vnd.course.check+json"
 Status = Literal["passed", "failed", "not_started"]
-MOST_VALUES = 64  # numbers of one fact kept in the record; a larger tensor is thinned evenly
+MAX_VALUES = 64  # numbers of one fact kept in the record; a larger tensor is thinned evenly
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class Verdict:
         got, expected: the two values side by side, where there are two.
         hint, slug: the hint that fits the mistake, and the mistake's name.
         see: where the lesson teaches it.
-        notes: things in the notebook's surroundings that were put right for this check.
+        notes: things in the notebook's global state that were put right for this check.
     """
 
     check: str
@@ -155,8 +155,8 @@ def number(value: float | complex | bool) -> float | int | bool | str:
 def tensor_fact(name: str, value: Tensor, rtol: float, atol: float) -> dict:
     """The canonical record of a tensor: dtype, shape and values, with the tolerance a grader may allow."""
     flat = value.detach().resolve_conj().reshape(-1)
-    if flat.numel() > MOST_VALUES:
-        keep = torch.linspace(0, flat.numel() - 1, MOST_VALUES).round().long()
+    if flat.numel() > MAX_VALUES:
+        keep = torch.linspace(0, flat.numel() - 1, MAX_VALUES).round().long()
         flat = flat[keep]
     return {
         "name": name,

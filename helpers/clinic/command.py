@@ -38,7 +38,7 @@ def main(argv: list[str]) -> int:
     parser.add_argument("--seconds", type=float, default=20.0, help="time limit (default: 20)")
     options = parser.parse_args(argv)
 
-    from .examine import diagnose
+    from .diagnosis import diagnose
 
     try:
         fn, inputs = _load(options.target, options.inputs)

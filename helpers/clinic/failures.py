@@ -7,17 +7,17 @@ import traceback
 
 from torch.autograd import Function
 
-from .exam import Exam
+from .examination import Examination
 from .state import methods_of
 
 REFUSALS = ("once_differentiable", "differentiate twice", "double backward", "second derivative", "twice")
 
 
-def inside(error: BaseException, exam: Exam) -> tuple[str, str]:
+def inside(error: BaseException, exam: Examination) -> tuple[str, str]:
     """Return the method an exception came from (``""`` for none of the Function's) and the place to look at."""
     owners = {
         function.__code__: (method, f"{owner.__name__}.{method}")
-        for owner in exam.patient.classes
+        for owner in exam.subject.classes
         for method, function in methods_of(owner).items()
     }
     for frame, line in reversed(list(traceback.walk_tb(error.__traceback__))):
@@ -26,7 +26,7 @@ def inside(error: BaseException, exam: Exam) -> tuple[str, str]:
             file = frame.f_code.co_filename
             typed = file.startswith("<") or "ipykernel" in file
             return method, name if typed else f"{name} ({os.path.basename(file)}:{line})"
-    return "", exam.patient.label
+    return "", exam.subject.label
 
 
 def says(error: BaseException) -> str:
@@ -46,7 +46,7 @@ def refuses_second_derivative(error: BaseException) -> bool:
 
 
 def report_failure(
-    exam: Exam,
+    exam: Examination,
     error: BaseException,
     situation: str,
     reproduce: str,
@@ -78,7 +78,7 @@ def report_failure(
 
 
 def _explained(
-    error: BaseException, method: str, part: str, several: bool, exam: Exam
+    error: BaseException, method: str, part: str, several: bool, exam: Examination
 ) -> tuple[str, str, str, str]:
     message = str(error)
     if "incorrect number of gradients" in message:

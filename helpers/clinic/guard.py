@@ -69,14 +69,14 @@ def _alarm(seconds: float) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _interruption(seconds: float) -> Iterator[None]:
-    patient = ctypes.c_ulong(threading.get_ident())
+    subject = ctypes.c_ulong(threading.get_ident())
     over = threading.Event()
 
     def watch() -> None:
         if over.wait(seconds):
             return
         while not over.is_set():
-            ctypes.pythonapi.PyThreadState_SetAsyncExc(patient, ctypes.py_object(TimeUp))
+            ctypes.pythonapi.PyThreadState_SetAsyncExc(subject, ctypes.py_object(TimeUp))
             over.wait(REPEAT)
 
     watchman = threading.Thread(target=watch, daemon=True)
@@ -86,7 +86,7 @@ def _interruption(seconds: float) -> Iterator[None]:
     finally:
         over.set()
         watchman.join()
-        ctypes.pythonapi.PyThreadState_SetAsyncExc(patient, None)
+        ctypes.pythonapi.PyThreadState_SetAsyncExc(subject, None)
 
 
 class RandomState:
@@ -150,7 +150,7 @@ def restore_modes(before: dict[str, object]) -> list[str]:
 
 
 @contextlib.contextmanager
-def surroundings_kept() -> Iterator[None]:
+def settings_guard() -> Iterator[None]:
     """Leave random state, modes, warning filters and standard output as they were.
 
     What the examined Function prints or warns is swallowed: it is called several hundred times.

@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from torch.autograd import Function
 
-from helpers.functions.contract import Support, Surrogate
+from ..functions.contract import Support, Surrogate
 
 METHODS = ("forward", "backward", "setup_context", "vjp", "jvp", "vmap")
 DEPTH = 3
@@ -23,7 +23,7 @@ LARGE = 1_000_000
 
 
 @dataclass
-class Place:
+class StateSlot:
     """One piece of state: where it lives, how to read it and how to replace it.
 
     ``kind`` is one of ``"class attribute"``, ``"global"``, ``"closure"``, ``"default"``, ``"item"``,
@@ -155,13 +155,15 @@ def methods_of(owner: type[Function]) -> dict[str, types.FunctionType]:
     return found
 
 
-def places(roots: list[object], module: torch.nn.Module | None = None) -> dict[tuple[int, object], Place]:
+def state_slots(
+    roots: list[object], module: torch.nn.Module | None = None
+) -> dict[tuple[int, object], StateSlot]:
     """Return the state that classes and functions in ``roots``, and ``module``, can reach."""
-    found: dict[tuple[int, object], Place] = {}
+    found: dict[tuple[int, object], StateSlot] = {}
     visited: set[int] = set()
     for root in roots:
-        for key, place in _of_root(root, visited, DEPTH):
-            found.setdefault(key, place)
+        for key, slot in _of_root(root, visited, DEPTH):
+            found.setdefault(key, slot)
     if module is not None:
         for part_name, part in module.named_modules():
             for name, value in vars(part).items():
@@ -172,12 +174,12 @@ def places(roots: list[object], module: torch.nn.Module | None = None) -> dict[t
                 if value is not None:
                     label = ".".join(filter(None, ["module", part_name, name]))
                     found.setdefault((id(part._buffers), name), _item(part._buffers, name, label, "buffer"))
-    for place in found.values():
-        place.keep()
+    for slot in found.values():
+        slot.keep()
     return found
 
 
-Found = Iterator[tuple[tuple[int, object], Place]]
+Found = Iterator[tuple[tuple[int, object], StateSlot]]
 
 
 def _of_root(root: object, visited: set[int], depth: int) -> Found:
@@ -206,9 +208,9 @@ def _of_root(root: object, visited: set[int], depth: int) -> Found:
     for name in sorted(names & function.__globals__.keys()):
         value = function.__globals__[name]
         if _is_data(value):
-            place = _item(function.__globals__, name, name, "global")
-            place.assigned_elsewhere = _assigned(function.__globals__, name)
-            yield (id(function.__globals__), name), place
+            slot = _item(function.__globals__, name, name, "global")
+            slot.assigned_elsewhere = _assigned(function.__globals__, name)
+            yield (id(function.__globals__), name), slot
             yield from _inside(value, name, depth - 1)
         elif getattr(value, "__module__", None) == function.__module__:
             yield from _of_root(value, visited, depth - 1)
@@ -226,7 +228,7 @@ def _of_root(root: object, visited: set[int], depth: int) -> Found:
     for value in defaults:
         if isinstance(value, list | dict | set | torch.Tensor | np.ndarray):
             label = f"default argument of {function.__qualname__.split('<locals>.')[-1]}"
-            yield (id(value), "default"), Place("default", label, lambda value=value: value, None)
+            yield (id(value), "default"), StateSlot("default", label, lambda value=value: value, None)
 
 
 def _inside(value: object, label: str, depth: int) -> Found:
@@ -248,16 +250,16 @@ def _inside(value: object, label: str, depth: int) -> Found:
                 yield from _inside(part, f"{label}.{name}", depth - 1)
 
 
-def _attribute(owner: object, name: str, label: str, kind: str) -> Place:
-    return Place(kind, label, lambda: vars(owner)[name], lambda value: setattr(owner, name, value))
+def _attribute(owner: object, name: str, label: str, kind: str) -> StateSlot:
+    return StateSlot(kind, label, lambda: vars(owner)[name], lambda value: setattr(owner, name, value))
 
 
-def _item(owner: dict | list, key: object, label: str, kind: str) -> Place:
-    return Place(kind, label, lambda: owner[key], lambda value: owner.__setitem__(key, value))
+def _item(owner: dict | list, key: object, label: str, kind: str) -> StateSlot:
+    return StateSlot(kind, label, lambda: owner[key], lambda value: owner.__setitem__(key, value))
 
 
-def _cell(cell: types.CellType, name: str) -> Place:
-    return Place(
+def _cell(cell: types.CellType, name: str) -> StateSlot:
+    return StateSlot(
         "closure", name, lambda: cell.cell_contents, lambda value: setattr(cell, "cell_contents", value)
     )
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 
-from .examine import diagnose
+from .diagnosis import diagnose
 from .report import Report
 
 

@@ -6,9 +6,9 @@ import torch
 from matplotlib.axes import Axes
 from torch import Tensor
 
-from helpers.explorers.palette import BACKWARD, FORWARD, MUTED, TEXT, Ink
-from helpers.explorers.stage import Control, FrameExplorer, Picture, axes
-from helpers.functions import huber
+from ..functions import huber
+from .palette import BACKWARD, FORWARD, MUTED, TEXT, Ink
+from .stage import Control, FrameExplorer, Picture, axes
 
 REACH = 4.0
 DELTAS = [round(0.1 * step, 1) for step in range(1, 36)]

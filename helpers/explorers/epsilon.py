@@ -11,9 +11,9 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import NullLocator
 from torch import Tensor
 
-from helpers.explorers.palette import CHECK, GROUND, MUTED, TEXT, Ink
-from helpers.explorers.stage import Control, FrameExplorer, Picture, axes
-from helpers.numerics import METHODS, derivatives, error_curve
+from ..numerics import METHODS, derivatives, error_curve
+from .palette import CHECK, GROUND, MUTED, TEXT, Ink
+from .stage import Control, FrameExplorer, Picture, axes
 
 STEPS = [10.0 ** (-16 + quarter / 4) for quarter in range(65)]
 FLOOR, CEILING = 1e-18, 1e3  # of the drawn relative error; an error of 0 is drawn at the floor

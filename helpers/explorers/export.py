@@ -20,7 +20,7 @@ from nbclient.exceptions import CellExecutionError
 from nbconvert import HTMLExporter
 from nbformat import NotebookNode
 
-from helpers.explorers.stage import HERE, WIDGET_VIEW
+from .stage import HERE, WIDGET_VIEW
 
 WIDGET_STATE = "application/vnd.jupyter.widget-state+json"
 SECONDS_PER_CELL = 300

@@ -8,9 +8,9 @@ import torch
 from matplotlib.patches import Rectangle
 from torch import Tensor
 
-from helpers.explorers.palette import BACKWARD, FORWARD, MUTED, RULE, TEXT
-from helpers.explorers.stage import Control, FrameExplorer, Picture
-from helpers.numerics import jacobian_by_rows
+from ..numerics import jacobian_by_rows
+from .palette import BACKWARD, FORWARD, MUTED, RULE, TEXT
+from .stage import Control, FrameExplorer, Picture
 
 MOST = 8  # rows or columns
 CELL, HEIGHT = 66, 38

@@ -11,9 +11,9 @@ import torch
 from matplotlib.patches import FancyArrowPatch
 from torch import Tensor
 
-from helpers.explorers.palette import BACKWARD, CUSTOM, MUTED, RULE, TEXT, Ink
-from helpers.explorers.stage import Control, FigureExplorer, Picture, axes, change
-from helpers.functions import stop_gradient
+from ..functions import stop_gradient
+from .palette import BACKWARD, CUSTOM, MUTED, RULE, TEXT, Ink
+from .stage import Control, FigureExplorer, Picture, axes, change
 
 WEIGHTS = [round(0.1 * step, 1) for step in range(21)]
 STOPS = ("nowhere", "before loss 1", "before loss 2")

@@ -16,9 +16,9 @@ from matplotlib.text import Text
 from matplotlib.ticker import NullLocator
 from torch import Tensor
 
-from helpers.explorers.palette import BACKWARD, FORWARD, MUTED, PANEL, RULE, TEXT, Ink
-from helpers.explorers.stage import Control, FrameExplorer, Picture, axes
-from helpers.functions import log1mexp, logsumexp, safe_norm, softplus
+from ..functions import log1mexp, logsumexp, safe_norm, softplus
+from .palette import BACKWARD, FORWARD, MUTED, PANEL, RULE, TEXT, Ink
+from .stage import Control, FrameExplorer, Picture, axes
 
 MAGNITUDES = [10.0 ** (-8 + quarter / 4) for quarter in range(49)]
 STOPS = MAGNITUDES[::2]

@@ -14,7 +14,8 @@ from matplotlib.figure import Figure
 from PIL import Image, ImageOps
 from torch import Tensor
 
-from helpers.explorers import (
+from ..functions import Softplus, straight_through_round, tiled_attention
+from . import (
     DeltaExplorer,
     EpsilonExplorer,
     GraphStepper,
@@ -23,11 +24,10 @@ from helpers.explorers import (
     MagnitudeExplorer,
     SavedTensors,
 )
-from helpers.explorers.palette import BACKWARD, CHECK, FORWARD, GROUND, MUTED
-from helpers.explorers.quiz import questions
-from helpers.explorers.saved_tensors import saved
-from helpers.explorers.stage import STILL_COLOURS, Explorer, axes, styled
-from helpers.functions import Softplus, straight_through_round, tiled_attention
+from .palette import BACKWARD, CHECK, FORWARD, GROUND, MUTED
+from .quiz import questions
+from .saved_tensors import saved
+from .stage import STILL_COLOURS, Explorer, axes, styled
 
 FOLDER = Path("docs/images")
 THUMBNAIL, EDGE = (640, 400), 12

@@ -18,8 +18,8 @@ from typing import Any
 import anywidget
 import traitlets
 
-from helpers.explorers import palette
-from helpers.explorers.stage import HERE, WIDGET_VIEW
+from . import palette
+from .stage import HERE, WIDGET_VIEW
 
 QUESTIONS = HERE / "questions"
 LEVELS = ("first job", "junior", "mid-level", "senior")

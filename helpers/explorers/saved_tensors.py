@@ -10,11 +10,11 @@ from matplotlib.patches import Rectangle
 from torch import Tensor
 from torch.autograd.graph import Node, saved_tensors_hooks
 
-from helpers.explorers.palette import CUSTOM, FORWARD, MUTED, RULE, TEXT
-from helpers.explorers.stage import Control, FrameExplorer, Picture
+from .palette import CUSTOM, FORWARD, MUTED, RULE, TEXT
+from .stage import Control, FrameExplorer, Picture
 
 MOMENTS = ("after forward", "after backward")
-MOST_ROWS = 9
+MAX_ROWS = 9
 ROW, TOP, WIDTH = 34, 74, 720
 
 
@@ -134,7 +134,7 @@ class SavedTensors(FrameExplorer):
         if not functions:
             raise ValueError("fn is an empty mapping; name at least one function.")
         self.notes = {name: saved(each, *inputs) for name, each in functions.items()}
-        rows = min(MOST_ROWS, max(1, *map(len, self.notes.values())))
+        rows = min(MAX_ROWS, max(1, *map(len, self.notes.values())))
         self.size = (WIDTH, TOP + ROW * rows + 52)
         moment = Control("moment", "moment", MOMENTS, kind="choice")
         choice = Control("function", "function", list(functions), kind="choice")
@@ -187,7 +187,7 @@ class SavedTensors(FrameExplorer):
         largest = max((each.bytes for each in note), default=0) or 1
         late = moment == "after backward"
         made = []
-        for row, each in enumerate(note[:MOST_ROWS]):
+        for row, each in enumerate(note[:MAX_ROWS]):
             y = TOP + ROW * row + 14
             gone = late and each.freed
             ink = MUTED if gone else TEXT
@@ -206,7 +206,7 @@ class SavedTensors(FrameExplorer):
             _bytes(each for each in note if not (late and each.freed) and not (own and each.shared))
             for own in (False, True)
         )
-        more = f" (and {len(note) - MOST_ROWS} more tensors)" if len(note) > MOST_ROWS else ""
+        more = f" (and {len(note) - MAX_ROWS} more tensors)" if len(note) > MAX_ROWS else ""
         said = f"{moment}: {total:,} bytes kept{more}, {alone:,} of them for backward alone"
         said = said if total else f"{moment}: nothing is kept"
         return [self._panel.text(4, 24, said, weight="bold", fontsize=14), *made]
@@ -216,7 +216,7 @@ class SavedTensors(FrameExplorer):
 
     def describe(self) -> str:
         total, alone = self.bytes
-        rows = "; ".join(f"{each.what} {_form(each)} by {each.keeper}" for each in self.kept[:MOST_ROWS])
+        rows = "; ".join(f"{each.what} {_form(each)} by {each.keeper}" for each in self.kept[:MAX_ROWS])
         count = f"{len(self.kept)} tensor{'' if len(self.kept) == 1 else 's'}"
         return (
             f"{self['moment'].capitalize()}, {self.function} keeps {count}, {total:,} bytes, {alone:,} of them "

@@ -39,14 +39,14 @@ from matplotlib.font_manager import FontProperties
 from matplotlib.textpath import text_to_path
 from PIL import Image
 
-from helpers.explorers import palette
-from helpers.explorers.palette import GROUND, MUTED, RULE, TEXT
+from . import palette
+from .palette import GROUND, MUTED, RULE, TEXT
 
 HERE = Path(__file__).parent
 WIDGET_VIEW = "application/vnd.jupyter.widget-view+json"
 STILL_SCALE = 1.5  # pixels of the still per CSS pixel: sharp on a laptop, small in git
 STILL_COLOURS = 128  # a picture of a few flat colours and their soft edges: a third of the bytes
-MOST_FRAMES = 260
+MAX_FRAMES = 260
 AHEAD = 0.2  # seconds for which the kernel may draw states that nobody has asked for yet
 NO_METADATA = ("Date", "Creator", "Format", "Type")
 
@@ -422,9 +422,9 @@ class FrameExplorer(Explorer):
     def _pictures(self) -> dict:
         ranges = [range(len(control.options)) for control in self.controls.values()]
         states = list(itertools.product(*ranges))
-        if len(states) > MOST_FRAMES:
+        if len(states) > MAX_FRAMES:
             raise ValueError(
-                f"{type(self).__name__} has {len(states)} states; drawn ahead are at most {MOST_FRAMES}. "
+                f"{type(self).__name__} has {len(states)} states; drawn ahead are at most {MAX_FRAMES}. "
                 "Give its controls fewer options."
             )
         return self._frames(states) | {"base": self.picture.base()}

@@ -6,7 +6,19 @@
 what a Function supports; ``specimens`` are faulty on purpose.
 """
 
-from helpers.functions.bridges import (
+from .basics import (
+    Cube,
+    Exp,
+    LayerNorm,
+    MatMulBias,
+    Softmax,
+    cube,
+    exp,
+    layer_norm,
+    matmul_bias,
+    softmax,
+)
+from .bridges import (
     CubicSpline,
     FixedPoint,
     Pendulum,
@@ -17,8 +29,8 @@ from helpers.functions.bridges import (
     simulate,
     sparse_solve,
 )
-from helpers.functions.contract import Support, Surrogate, declared
-from helpers.functions.fused import (
+from .contract import Support, Surrogate, declared
+from .fused import (
     LinearCrossEntropy,
     RecomputeSwiGLU,
     TiledAttention,
@@ -29,7 +41,7 @@ from helpers.functions.fused import (
     tiled_attention,
     tiled_attention_op,
 )
-from helpers.functions.gradient_flow import (
+from .gradient_flow import (
     ClipGradientNorm,
     ClipGradientValue,
     ReverseGradient,
@@ -45,19 +57,7 @@ from helpers.functions.gradient_flow import (
     straight_through_round,
     surrogate_step,
 )
-from helpers.functions.linear import (
-    Cube,
-    Exp,
-    LayerNorm,
-    MatMulBias,
-    Softmax,
-    cube,
-    exp,
-    layer_norm,
-    matmul_bias,
-    softmax,
-)
-from helpers.functions.losses import (
+from .losses import (
     Contrastive,
     Focal,
     Huber,
@@ -67,7 +67,7 @@ from helpers.functions.losses import (
     huber,
     quantile,
 )
-from helpers.functions.stable import (
+from .stable import (
     Log1mExp,
     LogSumExp,
     SafeNorm,

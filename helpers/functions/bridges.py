@@ -17,8 +17,8 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from helpers.functions import arguments
-from helpers.functions.contract import Support
+from . import arguments
+from .contract import Support
 
 FLOATS = (torch.float32, torch.float64)
 WHOLE = (torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64)
@@ -274,7 +274,7 @@ class FixedPoint(torch.autograd.Function):
         w = \bar z + J^\top w, \qquad \bar\theta = \Bigl(\frac{\partial f}{\partial \theta}\Bigr)^{\!\top} w
 
     and w is itself a fixed point, found by the same kind of iteration from VJPs of one evaluation of f. Memory does
-    not grow with the number of iterations. ``apply(f, z0, tolerance, most, *parameters)``.
+    not grow with the number of iterations. ``apply(f, z0, tolerance, max_iter, *parameters)``.
 
     Saves the fixed point and the parameters. Differentiable once.
     Source: M. Blondel et al. (2022), "Efficient and Modular Implicit Differentiation", arXiv:2105.15183; S. Bai et al.
@@ -285,13 +285,13 @@ class FixedPoint(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        f: Callable[..., Tensor], z0: Tensor, tolerance: float, most: int, *parameters: Tensor
+        f: Callable[..., Tensor], z0: Tensor, tolerance: float, max_iter: int, *parameters: Tensor
     ) -> Tensor:
-        return _iterate(lambda z: f(z, *parameters), z0, tolerance, most, "the iteration")
+        return _iterate(lambda z: f(z, *parameters), z0, tolerance, max_iter, "the iteration")
 
     @staticmethod
     def setup_context(ctx, inputs: tuple, output: Tensor) -> None:
-        ctx.f, _, ctx.tolerance, ctx.most, *parameters = inputs
+        ctx.f, _, ctx.tolerance, ctx.max_iter, *parameters = inputs
         ctx.save_for_backward(output, *parameters)
 
     @staticmethod
@@ -309,17 +309,17 @@ class FixedPoint(torch.autograd.Function):
             (through_z,) = torch.autograd.grad(fz, z, w, retain_graph=True, materialize_grads=True)
             return grad_output + through_z
 
-        w = _iterate(adjoint, grad_output, ctx.tolerance, ctx.most, "the adjoint iteration of backward")
+        w = _iterate(adjoint, grad_output, ctx.tolerance, ctx.max_iter, "the adjoint iteration of backward")
         grads = iter(torch.autograd.grad(fz, wanted, w, allow_unused=True))
         return None, None, None, None, *(next(grads) if need else None for need in needs)
 
 
 def _iterate(
-    step: Callable[[Tensor], Tensor], start: Tensor, tolerance: float, most: int, what: str
+    step: Callable[[Tensor], Tensor], start: Tensor, tolerance: float, max_iter: int, what: str
 ) -> Tensor:
     """Repeat ``step`` until it moves its argument no further."""
     z, moved = start, 0.0
-    for count in range(1, most + 1):
+    for count in range(1, max_iter + 1):
         z, last = step(z), z
         if not z.numel():
             break
@@ -330,7 +330,7 @@ def _iterate(
             break
     else:
         raise ValueError(
-            f"no fixed point after {most} iterations: the last step of {what} still moved by {moved:.2g}. Is the map a contraction?"
+            f"no fixed point after {max_iter} iterations: the last step of {what} still moved by {moved:.2g}. Is the map a contraction?"
         )
     return z.clone()  # f may have returned its argument or a parameter
 
@@ -340,7 +340,7 @@ def fixed_point(
     z0: Tensor,
     *parameters: Tensor,
     tolerance: float | None = None,
-    most: int = 1000,
+    max_iter: int = 1000,
 ) -> Tensor:
     """The fixed point of ``z -> f(z, *parameters)`` reached from ``z0``; gradients for the parameters.
 
@@ -350,7 +350,7 @@ def fixed_point(
         z0: where to start; it gets no gradient, for the fixed point does not depend on it.
         parameters: floating tensors.
         tolerance: relative movement at which to stop; by default ten times the dtype's unit round-off.
-        most: iterations to try.
+        max_iter: iterations to try.
 
     Raises:
         TypeError, ValueError: an argument is not as described, or the iteration does not converge (in backward: that
@@ -370,8 +370,8 @@ def fixed_point(
         if tolerance is None
         else arguments.number("tolerance", tolerance, above=0)
     )
-    if isinstance(most, bool) or not isinstance(most, int) or most < 1:
-        raise ValueError(f"most is {most}; it must be a whole number of at least 1.")
+    if isinstance(max_iter, bool) or not isinstance(max_iter, int) or max_iter < 1:
+        raise ValueError(f"max_iter is {max_iter}; it must be a whole number of at least 1.")
     once = f(z0.detach(), *(parameter.detach() for parameter in parameters))
     if not isinstance(once, Tensor) or once.shape != z0.shape or once.dtype != z0.dtype:
         found = (
@@ -384,7 +384,7 @@ def fixed_point(
         raise ValueError(
             "f uses a tensor that requires a gradient and is not among parameters, where it would get none; pass it there."
         )
-    return FixedPoint.apply(f, z0.detach(), tolerance, most, *parameters)
+    return FixedPoint.apply(f, z0.detach(), tolerance, max_iter, *parameters)
 
 
 GRAVITY = 9.81  # metres per second squared

@@ -10,8 +10,8 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 from torch.nn import functional
 
-from helpers.functions import arguments
-from helpers.functions.contract import Support
+from . import arguments
+from .contract import Support
 
 FLOATS = (torch.float32, torch.float64)
 

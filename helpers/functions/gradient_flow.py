@@ -9,8 +9,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from helpers.functions import arguments
-from helpers.functions.contract import Support, Surrogate
+from . import arguments
+from .contract import Support, Surrogate
 
 FLOATS = (torch.bfloat16, torch.float32, torch.float64)
 NOTHING = Support(True, True, False, True, FLOATS, "nothing")

@@ -8,8 +8,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from helpers.functions import arguments
-from helpers.functions.contract import Support
+from . import arguments
+from .contract import Support
 
 FLOATS = (torch.float32, torch.float64)
 

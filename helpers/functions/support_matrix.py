@@ -8,8 +8,8 @@ from pathlib import Path
 
 import torch
 
-from helpers import functions
-from helpers.functions.contract import Support, Surrogate, declared
+from .. import functions
+from .contract import Support, Surrogate, declared
 
 
 def render() -> str:

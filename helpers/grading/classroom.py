@@ -13,11 +13,11 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from helpers.grading import gradebook
-from helpers.grading.kernel import isolation
-from helpers.grading.runner import InfraError, Limits, remove_leftovers, run
-from helpers.grading.score import mark, status_of, totals
-from helpers.grading.submission import Submission, Unreadable, pristine, read
+from . import gradebook
+from .kernel import isolation
+from .runner import InfraError, Limits, remove_leftovers, run
+from .score import mark, status_of, totals
+from .submission import Submission, Unreadable, pristine, read
 
 TRIES = 3  # of a submission on which the grader itself failed
 

@@ -11,13 +11,13 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from helpers.doctor import RELEASE, fingerprint
-from helpers.grading import key as keys
-from helpers.grading.classroom import Job, progress_line, run_class
-from helpers.grading.classroom import grade as grade_job
-from helpers.grading.kernel import isolation
-from helpers.grading.runner import InfraError, Limits
-from helpers.grading.submission import Unreadable, collect, pristine
+from ..doctor import RELEASE, fingerprint
+from . import key as keys
+from .classroom import Job, progress_line, run_class
+from .classroom import grade as grade_job
+from .kernel import isolation
+from .runner import InfraError, Limits
+from .submission import Unreadable, collect, pristine
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 LEARNERS_FILES = ("lessons", "exercises", "helpers", "README.md", "CONTRIBUTING.md", "LICENSE", "LICENSE-CONTENT", "Makefile",

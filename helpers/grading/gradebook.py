@@ -12,8 +12,8 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from xml.etree import ElementTree
 
-from helpers.grading import pages
-from helpers.grading.pages import clean
+from . import pages
+from .pages import clean
 
 
 def cell(value: object) -> object:

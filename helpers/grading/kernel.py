@@ -1,7 +1,7 @@
-"""The kernel that runs a learner's code: a provisioner that gives it a small, separate world.
+"""The kernel that runs a learner's code: a provisioner that gives it a small, separate sandbox.
 
-Where bubblewrap (``bwrap``) works, a nursery forks the kernel into a world that holds nothing else
-(``helpers.grading.world``); as root it runs under another user as well. Elsewhere it has its own folder, environment and
+Where bubblewrap (``bwrap``) works, a forkserver forks the kernel into a sandbox that holds nothing else
+(``helpers.grading.sandbox``); as root it runs under another user as well. Elsewhere it has its own folder, environment and
 limits only: *trusted mode*, for work that is not hostile.
 """
 
@@ -23,15 +23,15 @@ from typing import Any
 import psutil
 from jupyter_client.provisioning import LocalProvisioner
 
-from helpers.grading import world
-from helpers.grading.nursery import Forked
-from helpers.grading.world import GIGABYTE, limit
+from . import sandbox
+from .forkserver import Forked
+from .sandbox import GIGABYTE, limit
 
 FIRST_UID = 61_000
 """Users that no system has, one for each place in which a kernel may run."""
 
 PLACES = 4_000
-MOST_PROCESSES = 400
+MAX_PROCESSES = 400
 
 
 @contextlib.contextmanager
@@ -69,7 +69,7 @@ def isolation() -> str:
     if not sys.platform.startswith("linux") or not shutil.which("bwrap"):
         return "trusted"
     with tempfile.TemporaryDirectory() as scratch:
-        probe = [*world.master(), sys.executable, "-m", "helpers.grading.world", scratch]
+        probe = [*sandbox.master(), sys.executable, "-m", "helpers.grading.sandbox", scratch]
         try:
             found = subprocess.run(probe, capture_output=True, timeout=60)
         except (OSError, subprocess.TimeoutExpired):
@@ -77,7 +77,7 @@ def isolation() -> str:
     return "isolated" if found.returncode == 0 else "trusted"
 
 
-def surroundings(folder: Path, isolated: bool) -> dict[str, str]:
+def isolated_environment(folder: Path, isolated: bool) -> dict[str, str]:
     """Environment variables of a kernel that works in ``folder``: nothing of the grader's own."""
     return {
         "PATH": f"{Path(sys.executable).parent}{os.pathsep}/usr/bin{os.pathsep}/bin",
@@ -101,8 +101,8 @@ class GradedProvisioner(LocalProvisioner):
     """Launches the kernel of one submission; configured in the kernel specification that the runner writes.
 
     ``scratch``: the kernel's folder and home. ``slot``: number of the place it runs in. ``seed``: ``COURSE_SEED``.
-    ``seconds``, ``memory``: limits of processor time and address space. ``nursery``: address of the nursery to fork it,
-    empty in trusted mode. ``modules``: what the nursery should have imported.
+    ``seconds``, ``memory``: limits of processor time and address space. ``forkserver``: address of the forkserver to fork it,
+    empty in trusted mode. ``modules``: what the forkserver should have imported.
     """
 
     @property
@@ -116,7 +116,7 @@ class GradedProvisioner(LocalProvisioner):
         if self.parent.transport == "ipc":
             self.parent.ip = str(scratch / "kernel")
         kwargs = await super().pre_launch(**kwargs)
-        kwargs["env"] = surroundings(scratch, bool(self._own["nursery"])) | {
+        kwargs["env"] = isolated_environment(scratch, bool(self._own["forkserver"])) | {
             "COURSE_SEED": str(self._own["seed"])
         }
         kwargs["cwd"] = str(scratch)
@@ -124,7 +124,7 @@ class GradedProvisioner(LocalProvisioner):
         return kwargs
 
     async def launch_kernel(self, cmd: list[str], **kwargs: Any) -> dict[str, Any]:
-        if not self._own["nursery"]:
+        if not self._own["forkserver"]:
             return await super().launch_kernel(cmd, **kwargs)
         scratch = Path(self._own["scratch"])
         uid = FIRST_UID + self._own["slot"] if os.geteuid() == 0 else None
@@ -139,17 +139,17 @@ class GradedProvisioner(LocalProvisioner):
             "environment": kwargs["env"],
             "modules": self._own["modules"],
         }
-        self.process = Forked(self._own["nursery"], request)
+        self.process = Forked(self._own["forkserver"], request)
         self.pid, self.pgid = self.process.pid, None
         return self.connection_info
 
     def _limits(self) -> dict[int, int]:
-        alone = self._own["nursery"] and os.geteuid() == 0  # a user of its own has no other processes
+        alone = self._own["forkserver"] and os.geteuid() == 0  # a user of its own has no other processes
         return {
             resource.RLIMIT_CORE: 0,
             resource.RLIMIT_CPU: self._own["seconds"],
             resource.RLIMIT_FSIZE: GIGABYTE // 16,
             resource.RLIMIT_NOFILE: 512,
             resource.RLIMIT_AS: self._own["memory"],
-            resource.RLIMIT_NPROC: MOST_PROCESSES + (0 if alone else _tasks()),
+            resource.RLIMIT_NPROC: MAX_PROCESSES + (0 if alone else _tasks()),
         }

@@ -7,9 +7,9 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from helpers.grading import nursery
-from helpers.grading.runner import Limits, run
-from helpers.grading.submission import Pristine, pristine, read
+from . import forkserver
+from .runner import Limits, run
+from .submission import Pristine, pristine, read
 
 STABLE_RUNS = 5
 
@@ -27,7 +27,7 @@ def reference(course: Pristine, solution: Path, seed: int, runs: int = 1) -> dic
     answers = read(solution, "solution", [course]).answers
     found: dict[str, list[dict]] = {}
     for number in range(runs):
-        nursery.close()  # each run counts only when it starts from nothing, in a new process
+        forkserver.close()  # each run counts only when it starts from nothing, in a new process
         attempts = run(course, answers, seed, limits=Limits(cell=60, wall=600))
         for exercise in course.exercises:
             attempt = attempts.get(exercise.id)

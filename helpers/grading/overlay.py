@@ -9,7 +9,7 @@ from copy import deepcopy
 import nbformat
 from nbformat import NotebookNode
 
-from helpers.grading.submission import Pristine
+from .submission import Pristine
 
 MARKER = re.compile(r"^(\s*#[\s#]*)((?:NBVAL|PYTEST_VALIDATE)_\w+)\s*$", re.M)
 
@@ -19,7 +19,9 @@ def neutral(source: str) -> str:
     return MARKER.sub(r"\1(\2)", source)
 
 
-def lay(pristine: Pristine, answers: Mapping[str, str], only: Collection[str] | None = None) -> NotebookNode:
+def overlay_answers(
+    pristine: Pristine, answers: Mapping[str, str], only: Collection[str] | None = None
+) -> NotebookNode:
     """Lay answers over a pristine notebook.
 
     Args:

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 
 CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]|\x1b\[[0-9;?]*[ -/]*[@-~]")
-MOST_TEXT = 600
+MAX_TEXT = 600
 
 PAGE = """<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width"><title>{title}</title>
@@ -23,7 +23,7 @@ BINS = 5  # of the histogram of a notebook's points
 
 def clean(text: object) -> str:
     """Text without control characters or terminal colours, cut to a readable length."""
-    return CONTROL.sub("", str(text))[:MOST_TEXT]
+    return CONTROL.sub("", str(text))[:MAX_TEXT]
 
 
 def safe(text: object) -> str:

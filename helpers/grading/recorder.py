@@ -26,17 +26,17 @@ from nbval.plugin import IPyNbCell, IPyNbFile
 
 MIME = "application/vnd.course.check+json"
 ANSI = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]")
-MOST_OUTPUT = 2_000_000  # characters of all messages of one cell
-MOST_TEXT = 2_000  # characters kept of an error
+MAX_OUTPUT = 2_000_000  # characters of all messages of one cell
+MAX_TEXT = 2_000  # characters kept of an error
 
-MOST_MESSAGE = 8_000_000  # bytes; a larger message is not even received
+MAX_MESSAGE = 8_000_000  # bytes; a larger message is not even received
 
 KernelManager.transport.default_value = os.environ.get("COURSE_TRANSPORT", "tcp")
 
 
 def _connect_bounded(self: ConnectionFileMixin, identity: bytes | None = None) -> zmq.Socket:
     """As jupyter_client's, on a socket that hangs up on a message too large to hold: a kernel may send a flood as one."""
-    self.context.setsockopt(zmq.MAXMSGSIZE, MOST_MESSAGE)
+    self.context.setsockopt(zmq.MAXMSGSIZE, MAX_MESSAGE)
     return _connect(self, identity)
 
 
@@ -75,12 +75,12 @@ class GuardedKernel:
         except Empty:
             if monitor.poll(0) and collector.kernel.is_alive():
                 raise self._flooded(
-                    collector, f"the cell sent more than {MOST_MESSAGE} bytes at once"
+                    collector, f"the cell sent more than {MAX_MESSAGE} bytes at once"
                 ) from None
             raise
         self.size += len(str(found.get("content", "")))
-        if self.size > MOST_OUTPUT:
-            raise self._flooded(collector, f"the cell printed more than {MOST_OUTPUT} characters")
+        if self.size > MAX_OUTPUT:
+            raise self._flooded(collector, f"the cell printed more than {MAX_OUTPUT} characters")
         return found
 
     def _flooded(self, collector: IPyNbFile, text: str) -> OutputLimit:
@@ -161,8 +161,8 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo) -> Any:
         "when": call.when,
         "outcome": "passed" if report.passed and not hasattr(report, "wasxfail") else "failed",
         "late": hasattr(report, "wasxfail"),
-        "error": text[:MOST_TEXT],
-        "traceback": inner[-MOST_TEXT:],
+        "error": text[:MAX_TEXT],
+        "traceback": inner[-MAX_TEXT:],
         "payloads": _payloads(item) if own["role"] == "check" else [],
         "seconds": round(call.duration, 2),
         "memory_mb": most_memory(),

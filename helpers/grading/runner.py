@@ -1,4 +1,4 @@
-"""Runs one laid-over notebook: pytest and nbval in a process group of their own, the kernel in its small world."""
+"""Runs one laid-over notebook: pytest and nbval in a process group of their own, the kernel in its small sandbox."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from pathlib import Path
 import nbformat
 import psutil
 
-from helpers.grading import nursery
-from helpers.grading.kernel import FIRST_UID, isolation, place, surroundings
-from helpers.grading.nursery import Forked
-from helpers.grading.overlay import lay
-from helpers.grading.submission import Pristine
-from helpers.grading.world import GIGABYTE
+from . import forkserver
+from .forkserver import Forked
+from .kernel import FIRST_UID, isolated_environment, isolation, place
+from .overlay import overlay_answers
+from .sandbox import GIGABYTE
+from .submission import Pristine
 
 FOLDER = "course-run-"  # and the grader's process number
 SHARED = ("/dev/shm", "/tmp")  # folders in which a kernel's user may have left files
@@ -136,7 +136,7 @@ def _pytest(
     trusted.mkdir(mode=0o700)
     scratch.mkdir(mode=0o700)
     notebook = trusted / "notebook.ipynb"
-    nbformat.write(lay(pristine, answers, only), notebook)
+    nbformat.write(overlay_answers(pristine, answers, only), notebook)
     spec = trusted / "jupyter" / "kernels" / "graded"
     spec.mkdir(parents=True)
     config = {
@@ -145,7 +145,7 @@ def _pytest(
         "seed": seed,
         "seconds": limits.wall,
         "memory": limits.memory,
-        "nursery": nursery.address("kernel", _prefix(), partial(surroundings, isolated=True))
+        "forkserver": forkserver.address("kernel", _prefix(), partial(isolated_environment, isolated=True))
         if isolation() == "isolated"
         else "",
         "modules": pristine.modules,
@@ -187,10 +187,10 @@ def _pytest(
 def _started(
     arguments: list[str], environment: dict[str, str], folder: Path, log: Path
 ) -> subprocess.Popen | Forked:
-    """Pytest, in a process group of its own: forked from a nursery where there is one for the kernels."""
+    """Pytest, in a process group of its own: forked from a forkserver where there is one for the kernels."""
     if isolation() == "isolated":
         request = {"arguments": arguments, "environment": environment, "folder": str(folder), "log": str(log)}
-        return Forked(nursery.address("pytest", _prefix(), lambda _: _trusted()), request)
+        return Forked(forkserver.address("pytest", _prefix(), lambda _: _trusted()), request)
     with log.open("wb") as output:
         return subprocess.Popen(
             [sys.executable, "-m", "pytest", *arguments],

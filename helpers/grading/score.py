@@ -9,8 +9,8 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 
-from helpers.grading.runner import Attempt
-from helpers.grading.submission import PristineExercise
+from .runner import Attempt
+from .submission import PristineExercise
 
 ORDER = (
     "infra_error",

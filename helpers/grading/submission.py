@@ -14,10 +14,10 @@ from pathlib import Path, PurePosixPath
 import nbformat
 from nbformat import NotebookNode
 
-MOST_BYTES = 5_000_000  # of one notebook
-MOST_ZIP_BYTES = 2_000_000_000  # unpacked, of one archive
-MOST_ZIP_FILES = 20_000
-MOST_ANSWER = 200_000  # characters of one answer cell
+MAX_BYTES = 5_000_000  # of one notebook
+MAX_ZIP_BYTES = 2_000_000_000  # unpacked, of one archive
+MAX_ZIP_FILES = 20_000
+MAX_ANSWER = 200_000  # characters of one answer cell
 
 
 class Unreadable(Exception):
@@ -59,9 +59,9 @@ def parse(path: Path) -> NotebookNode:
             raise Unreadable(
                 f"{path.name} is not an ordinary file (a link or a device); hand in the notebook itself."
             )
-        if found.st_size > MOST_BYTES:
+        if found.st_size > MAX_BYTES:
             raise Unreadable(
-                f"{path.name} has {found.st_size / 1e6:.0f} MB, at most {MOST_BYTES / 1e6:.0f} are read; clear its outputs and {again}."
+                f"{path.name} has {found.st_size / 1e6:.0f} MB, at most {MAX_BYTES / 1e6:.0f} are read; clear its outputs and {again}."
             )
         raw = path.read_bytes()
     except OSError as error:
@@ -198,9 +198,9 @@ def _find_answer(notebook: NotebookNode, exercise: PristineExercise, found: Subm
     source = "\n\n".join([*extra, chosen.source])
     if chosen.cell_type != "code":
         found.flags.append(f"{exercise.id}: the answer cell was no code cell; its text was taken as code.")
-    if len(source) > MOST_ANSWER:
+    if len(source) > MAX_ANSWER:
         found.flags.append(
-            f"{exercise.id}: the answer has {len(source)} characters, more than {MOST_ANSWER}; not taken."
+            f"{exercise.id}: the answer has {len(source)} characters, more than {MAX_ANSWER}; not taken."
         )
         return
     found.answers[exercise.id] = source
@@ -354,7 +354,7 @@ def _unpack(archive: Path, into: Path) -> Path:
     try:
         with zipfile.ZipFile(archive) as opened:
             entries = opened.infolist()
-            if len(entries) > MOST_ZIP_FILES or sum(each.file_size for each in entries) > MOST_ZIP_BYTES:
+            if len(entries) > MAX_ZIP_FILES or sum(each.file_size for each in entries) > MAX_ZIP_BYTES:
                 raise Unreadable(
                     f"{archive.name} unpacks to more than is accepted; hand in notebooks without data."
                 )
@@ -372,7 +372,7 @@ def _unpack(archive: Path, into: Path) -> Path:
                 destination.parent.mkdir(parents=True, exist_ok=True)
                 # The sizes in an archive are claims: copy no more than a notebook may have, and one byte.
                 with opened.open(entry) as packed, destination.open("wb") as unpacked:
-                    unpacked.write(packed.read(MOST_BYTES + 1))
+                    unpacked.write(packed.read(MAX_BYTES + 1))
     except (zipfile.BadZipFile, RuntimeError, NotImplementedError, OSError) as error:
         raise Unreadable(
             f"{archive.name} is no zip archive that can be read ({error}); pack it again."

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 from scipy.optimize import isotonic_regression
 
-MOST_IN_A_LAYER = 5
+MAX_IN_A_LAYER = 5
 SWEEPS = 12
 THIN = 10  # width kept free for an edge that only passes
 GAP = 18
@@ -72,7 +72,7 @@ def layout(
     row_height: float = 42,
     label_height: float = 16,
     gap: float = GAP,
-    most: int = MOST_IN_A_LAYER,
+    max_per_layer: int = MAX_IN_A_LAYER,
 ) -> Layout:
     """Place nodes and edges.
 
@@ -83,10 +83,10 @@ def layout(
         row_height, label_height: of a layer of nodes, and of the labels between two layers. An edge bends only
             above and below labels, in a space of its own.
         gap: the least space between two things beside one another.
-        most: the largest number of nodes beside one another.
+        max_per_layer: the largest number of nodes beside one another.
     """
     sources = {node: [edge.source for edge in edges if edge.target == node] for node in sizes}
-    layer = _layers(sources, edges, set(late), most)
+    layer = _layers(sources, edges, set(late), max_per_layer)
     quiet = set(late)  # leaves, and what is computed from one leaf alone, such as the transpose of a weight
     quiet |= {node for node, before in sources.items() if len(before) == 1 and before[0] in quiet}
     items: list[_Item] = []
@@ -126,9 +126,9 @@ def layout(
 
 
 def _layers(
-    sources: Mapping[int, list[int]], edges: Sequence[Wish], late: set[int], most: int
+    sources: Mapping[int, list[int]], edges: Sequence[Wish], late: set[int], max_per_layer: int
 ) -> dict[int, int]:
-    """The layer of each node: below all its sources, with at most ``most`` nodes in a layer."""
+    """The layer of each node: below all its sources, with at most ``max_per_layer`` nodes in a layer."""
     nodes = list(sources)
     layer: dict[int, int] = {}
     taken: dict[int, int] = {}
@@ -137,7 +137,7 @@ def _layers(
             continue
         own = [layer[source] for source in sources[node] if source not in late]
         lowest = max(own, default=0) + 1
-        while taken.get(lowest, 0) >= most:
+        while taken.get(lowest, 0) >= max_per_layer:
             lowest += 1
         layer[node] = lowest
         taken[lowest] = taken.get(lowest, 0) + 1
@@ -145,7 +145,7 @@ def _layers(
         users = [layer[edge.target] for edge in edges if edge.source == node]
         if node not in late and users and all(source in late for source in sources[node]):
             lowest = min(users) - 1
-            while lowest > layer[node] and taken.get(lowest, 0) >= most:
+            while lowest > layer[node] and taken.get(lowest, 0) >= max_per_layer:
                 lowest -= 1
             taken[layer[node]] -= 1
             taken[lowest] = taken.get(lowest, 0) + 1
@@ -153,7 +153,7 @@ def _layers(
     for node in sorted(late, key=nodes.index):
         users = [layer[edge.target] for edge in edges if edge.source == node]
         highest = min(users, default=1) - 1
-        while taken.get(highest, 0) >= most:
+        while taken.get(highest, 0) >= max_per_layer:
             highest -= 1
         layer[node] = highest
         taken[highest] = taken.get(highest, 0) + 1

@@ -179,10 +179,10 @@ class Recording:
         """The gradient of every leaf, by name."""
         return {node.name: node.gradient for node in self.of_kind("leaf")}
 
-    def sentence(self, event: Event, most: int = 4) -> str:
-        """What happened, in words; tensors of more than ``most`` numbers by shape and norm."""
+    def sentence(self, event: Event, max_numbers: int = 4) -> str:
+        """What happened, in words; tensors of more than ``max_numbers`` numbers by shape and norm."""
         node = self.nodes[event.node]
-        return (self._forward if event.phase == "forward" else self._backward)(node, most)
+        return (self._forward if event.phase == "forward" else self._backward)(node, max_numbers)
 
     def describe(self) -> str:
         """The whole recording as a numbered list: every event in order, with its numbers."""
@@ -207,9 +207,11 @@ class Recording:
     def __str__(self) -> str:
         return self.table()
 
-    def _forward(self, node: Node, most: int) -> str:
+    def _forward(self, node: Node, max_numbers: int) -> str:
         given = [self.origin(edge) for edge in self.into(node)]
-        value = " and ".join(numbers(each, most) for each in node.values if each is not None) or "not seen"
+        value = (
+            " and ".join(numbers(each, max_numbers) for each in node.values if each is not None) or "not seen"
+        )
         if node.kind == "leaf":
             return f"{node.name} is given, {value}. It is a leaf: its gradient is collected here."
         if node.kind == "constant":
@@ -222,8 +224,10 @@ class Recording:
         custom = ", a custom Function: autograd does not look inside" if node.kind == "custom" else ""
         return f"{called} gives {value}{custom}."
 
-    def _backward(self, node: Node, most: int) -> str:
-        arrived = " and ".join("nothing" if each is None else numbers(each, most) for each in node.upstream)
+    def _backward(self, node: Node, max_numbers: int) -> str:
+        arrived = " and ".join(
+            "nothing" if each is None else numbers(each, max_numbers) for each in node.upstream
+        )
         if node.kind == "output":
             return f"the gradient of {node.name} starts as {arrived}."
         if node.kind == "leaf":
@@ -233,7 +237,7 @@ class Recording:
         sent = []
         for edge in self.into(node):
             if edge.differentiable:
-                gradient = "nothing" if edge.gradient is None else numbers(edge.gradient, most)
+                gradient = "nothing" if edge.gradient is None else numbers(edge.gradient, max_numbers)
                 by = f" (local derivative {_number(edge.local)})" if edge.local is not None else ""
                 sent.append(f"{gradient} to {self.origin(edge)}{by}")
         who = f"{node.name} receives {arrived}"
@@ -243,8 +247,8 @@ class Recording:
         return f"{who} and sends {_list(sent)}."
 
 
-def numbers(tensor: Tensor, most: int = 4) -> str:
-    """A tensor in few words: its numbers if there are at most ``most``, else its shape and norm.
+def numbers(tensor: Tensor, max_numbers: int = 4) -> str:
+    """A tensor in few words: its numbers if there are at max_numbers ``max_numbers``, else its shape and norm.
 
     >>> numbers(torch.tensor(0.25)), numbers(torch.tensor([1.0, -2.5])), numbers(torch.ones(5, 5))
     ('0.25', '(1, −2.5)', '(5, 5) with norm 5')
@@ -252,7 +256,7 @@ def numbers(tensor: Tensor, most: int = 4) -> str:
     dense = tensor.to_dense() if tensor.layout != torch.strided else tensor
     if dense.numel() == 1:
         return _number(dense.item())
-    if 0 < dense.numel() <= most:
+    if 0 < dense.numel() <= max_numbers:
         return "(" + ", ".join(_number(each) for each in dense.reshape(-1).tolist()) + ")"
     if dense.numel() == 0:
         return f"empty, shape {tuple(dense.shape)}"

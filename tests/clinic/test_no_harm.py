@@ -16,7 +16,7 @@ from torch.autograd import Function
 from helpers.clinic import diagnose
 from helpers.clinic.guard import TimeUp, time_limit
 
-from .ward.bed import noise
+from .cases.case import noise
 
 
 def looping(where: str, swallow: bool = False, sleep: bool = False) -> type[Function]:

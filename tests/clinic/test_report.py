@@ -13,8 +13,8 @@ from helpers.clinic import diagnose
 from helpers.clinic.entries import ENTRIES
 from helpers.clinic.report import SEVERITIES
 
-from .ward import sick
-from .ward.bed import noise
+from .cases import sick
+from .cases.case import noise
 
 
 class Sine(Function):

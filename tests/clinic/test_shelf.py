@@ -10,7 +10,7 @@ import helpers.functions as shelf
 from helpers.clinic import assert_healthy, diagnose
 from helpers.functions.specimens import CustomHuber
 
-from .ward.bed import noise
+from .cases.case import noise
 
 
 def positive(*shape: int, seed: int = 0):

@@ -212,7 +212,7 @@ WRONG = [
     (lambda: f.sparse_solve(ONE, ONE > 0, WHOLE, ONE), ValueError, "rows must be whole numbers"),
     (lambda: f.fixed_point(lambda z: 3 * z + 1, ONE), ValueError, "the iteration diverged: not finite after"),
     (lambda: f.fixed_point(lambda z: z[:1], ONE), ValueError, r"f gives torch.float32 of shape \(1,\)"),
-    (lambda: f.fixed_point(torch.cos, ONE, most=0), ValueError, "most is 0"),
+    (lambda: f.fixed_point(torch.cos, ONE, max_iter=0), ValueError, "max_iter is 0"),
     (lambda: f.fixed_point(lambda z: HIDDEN * z, ONE), ValueError, "not among parameters"),
     (lambda: f.numpy_function(np.sin, np.cos)(), TypeError, "needs at least one tensor"),
     (lambda: f.fixed_point(lambda z: -z + 1, ONE / 3), ValueError, "no fixed point after 1000 iterations"),

@@ -223,7 +223,7 @@ def test_28_links_bombs_and_broken_archives_are_refused(
     assert "holds a link" in refusals(tmp_path / "link.zip", tmp_path / "into")[0]
     with zipfile.ZipFile(tmp_path / "bomb.zip", "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("x.ipynb", bytes(20_000_000))
-    monkeypatch.setattr("helpers.grading.submission.MOST_ZIP_BYTES", 10_000_000)
+    monkeypatch.setattr("helpers.grading.submission.MAX_ZIP_BYTES", 10_000_000)
     assert "more than is accepted" in refusals(tmp_path / "bomb.zip", tmp_path / "into")[0]
     (tmp_path / "broken.zip").write_bytes(b"PK\x03\x04 and no more")
     assert "is no zip archive" in refusals(tmp_path / "broken.zip", tmp_path / "into")[0]

@@ -78,7 +78,7 @@ def test_crossings_are_undone():
 def test_no_layer_is_fuller_than_allowed():
     sizes = dict.fromkeys(range(9), (60.0, 42.0))
     wishes = [Wish(node, 8, 20, 20) for node in range(8)]
-    place = layout(sizes, wishes, late=range(8), most=3)
+    place = layout(sizes, wishes, late=range(8), max_per_layer=3)
     rows = [y for _, y in place.nodes.values()]
     assert max(rows.count(y) for y in rows) == 3
 

@@ -27,7 +27,7 @@ SETTINGS = [
     {"PYTHONHASHSEED": str(number), "OMP_NUM_THREADS": str(1 + number % 2)}
     for number in range(5 if os.environ.get("COURSE_STABILITY") == "full" else 1)
 ]
-MOST_LINES = 16  # of code in one cell of a lesson
+MAX_LINES = 16  # of code in one cell of a lesson
 
 NO_NETWORK = '''
 import socket
@@ -92,7 +92,7 @@ def test_a_lessons_cells_are_short(path: Path) -> None:
     lines = {
         cell.id: sum(bool(line.strip()) for line in cell.source.splitlines()) for cell in code_cells(path)[1:]
     }
-    assert {name: count for name, count in lines.items() if count > MOST_LINES} == {}, (
+    assert {name: count for name, count in lines.items() if count > MAX_LINES} == {}, (
         "imports in the first cell aside"
     )
 

@@ -3,7 +3,7 @@
 import torch
 from torch.autograd import Function
 
-from helpers.functions.contract import Surrogate
+from ...functions.contract import Surrogate
 
 
 def sick():

@@ -8,18 +8,18 @@ import torch
 from torch import Tensor
 from torch.autograd import Function
 
-from ..exam import Exam, differs
+from ..examination import Examination, differs
 from ..failures import report_failure
-from ..patient import Return, Visit, place_of, single_inside
 from ..state import code_of
+from ..subject import BackwardCall, Call, place_of, single_inside
 
 WIDTH = {torch.float16: 2, torch.bfloat16: 2, torch.float32: 4, torch.complex64: 4}
 
 
-def style(exam: Exam) -> None:
+def style(exam: Examination) -> None:
     """Static methods, the class rather than an instance, forward apart from setup_context."""
-    patient = exam.patient
-    for owner in patient.classes:
+    subject = exam.subject
+    for owner in subject.classes:
         for name in ("forward", "backward", "setup_context", "vjp"):
             raw = inspect.getattr_static(owner, name, None)
             if inspect.isfunction(raw) and not str(raw.__module__).startswith("torch."):
@@ -31,19 +31,19 @@ def style(exam: Exam) -> None:
                     subject=f"{owner.__name__}.{name}",
                     where=place_of(raw, f"{owner.__name__}.{name}"),
                 )
-    if patient.legacy_instance:
+    if subject.legacy_instance:
         exam.report(
             "legacy-style",
             "an instance of the Function was given; a Function is used through its class",
-            [("given", f"an instance of {patient.owner.__name__}")],
+            [("given", f"an instance of {subject.owner.__name__}")],
             "fn(*inputs)  # RuntimeError: Legacy autograd function with non-static forward method is deprecated",
             subject="instance",
         )
 
 
-def separate(exam: Exam) -> None:
+def separate(exam: Examination) -> None:
     """Note the combined style, which torch.func refuses."""
-    for owner in exam.patient.classes:
+    for owner in exam.subject.classes:
         if owner.setup_context is Function.setup_context and code_of(owner.forward) is not None:
             exam.report(
                 "no-setup-context",
@@ -55,44 +55,44 @@ def separate(exam: Exam) -> None:
             )
 
 
-def first_call(exam: Exam) -> Visit | None:
+def first_call(exam: Examination) -> Call | None:
     """Call once; report what forward does to its inputs and whether its value is a number."""
-    patient = exam.patient
+    subject = exam.subject
     try:
-        visit = patient.visit()
+        call = subject.run()
     except (Exception, SystemExit) as error:
         report_failure(exam, error, "on the inputs given", "fn(*inputs)", subject="forward")
         exam.broken = True
         return None
-    exam.output_dtypes = [visit.outputs[number].dtype for number in visit.differentiable]
-    exam.outputs = len(visit.outputs)
-    _side_gradients(exam, visit)
-    _inplace_input(exam, visit)
-    _finite(exam, visit)
-    return visit
+    exam.output_dtypes = [call.outputs[number].dtype for number in call.differentiable]
+    exam.outputs = len(call.outputs)
+    _side_gradients(exam, call)
+    _inplace_input(exam, call)
+    _finite(exam, call)
+    return call
 
 
-def _side_gradients(exam: Exam, visit: Visit) -> None:
-    for number, leaf in visit.leaves.items():
+def _side_gradients(exam: Examination, call: Call) -> None:
+    for number, leaf in call.leaves.items():
         if leaf.grad is not None:
             exam.report(
                 "graph-inside-forward",
                 f"forward calls backward() and adds to {exam.name(number)}.grad",
                 [(f"{exam.name(number)}.grad after forward", leaf.grad)],
                 f"fn(*inputs)\nprint({exam.reference(number)}.grad)",
-                where=exam.patient.where("forward"),
+                where=exam.subject.where("forward"),
             )
 
 
-def _inplace_input(exam: Exam, visit: Visit) -> None:
-    for number, argument in visit.arguments.items():
+def _inplace_input(exam: Examination, call: Call) -> None:
+    for number, argument in call.arguments.items():
         if (
-            not exam.patient.classes
+            not exam.subject.classes
             or argument.layout != torch.strided
-            or any(o is argument for o in visit.outputs)
+            or any(o is argument for o in call.outputs)
         ):
             continue
-        before = exam.patient.slots[number].value
+        before = exam.subject.slots[number].value
         if (
             differs(argument.detach(), before)
             if argument.dtype.is_floating_point
@@ -105,15 +105,15 @@ def _inplace_input(exam: Exam, visit: Visit) -> None:
                 f"x = {exam.reference(number)}.detach().clone()\n{exam.replaced(number, 'x')}\n"
                 f"print({exam.reference(number)}, x)",
                 subject=exam.name(number),
-                where=exam.patient.where("forward"),
+                where=exam.subject.where("forward"),
             )
 
 
-def _finite(exam: Exam, visit: Visit) -> None:
-    given = [slot.value for slot in exam.patient.slots]
+def _finite(exam: Examination, call: Call) -> None:
+    given = [slot.value for slot in exam.subject.slots]
     if not all(bool(value.isfinite().all()) for value in given if value.layout == torch.strided):
         return
-    for output in visit.outputs:
+    for output in call.outputs:
         if (output.is_floating_point() or output.is_complex()) and output.layout == torch.strided:
             bad = ~output.detach().isfinite()
             if bool(bad.any()):
@@ -122,22 +122,22 @@ def _finite(exam: Exam, visit: Visit) -> None:
                     f"{int(bad.sum())} of {output.numel()} output values are not finite, though every input is",
                     [("output", output.detach())],
                     "print(fn(*inputs))",
-                    where=exam.patient.where("forward"),
+                    where=exam.subject.where("forward"),
                 )
                 exam.remarks.append("Values that are not finite were left out of the comparisons.")
                 return
 
 
-def first_backward(exam: Exam, visit: Visit) -> None:
+def first_backward(exam: Examination, call: Call) -> None:
     """Take one gradient; report exceptions, counts and dtypes."""
-    patient = exam.patient
-    if not visit.differentiable:
-        _cut(exam, visit)
+    subject = exam.subject
+    if not call.differentiable:
+        _cut(exam, call)
         exam.broken = True
         return
-    with patient.spying() as records:
+    with subject.spying() as records:
         try:
-            exam.gradients = patient.gradients(visit, patient.upstream(visit))
+            exam.gradients = subject.gradients(call, subject.upstream(call))
         except (Exception, SystemExit) as error:
             reproduce = f"{exam.opening()}\ntorch.autograd.grad(out, {_active(exam)}, v, allow_unused=True)"
             report_failure(exam, error, "in the first backward", reproduce, subject="backward")
@@ -145,30 +145,30 @@ def first_backward(exam: Exam, visit: Visit) -> None:
     for record in records:
         _count(exam, record)
         _dtypes(exam, record)
-    _coarse_forward(exam, visit)
+    _coarse_forward(exam, call)
 
 
-def _active(exam: Exam) -> str:
-    return "[" + ", ".join(exam.reference(number) for number in exam.patient.active) + "]"
+def _active(exam: Examination) -> str:
+    return "[" + ", ".join(exam.reference(number) for number in exam.subject.active) + "]"
 
 
-def _cut(exam: Exam, visit: Visit) -> None:
+def _cut(exam: Examination, call: Call) -> None:
     """Report a graph that ends before the output, unless the output has no gradient by nature."""
-    if exam.patient.owner is not None:
+    if exam.subject.owner is not None:
         exam.remarks.append("No output is differentiable (all are integers or marked non-differentiable).")
         return
-    patient = exam.patient
-    floating = [n for n, o in enumerate(visit.outputs) if o.is_floating_point() or o.is_complex()]
+    subject = exam.subject
+    floating = [n for n, o in enumerate(call.outputs) if o.is_floating_point() or o.is_complex()]
     if not floating:
         exam.remarks.append(
             "No output is a floating or complex tensor, so there is nothing to differentiate."
         )
         return
-    upstream = {n: torch.ones_like(visit.outputs[n]) for n in floating}
-    exam.output_dtypes = [visit.outputs[n].dtype for n in floating]
-    for number in patient.active:
+    upstream = {n: torch.ones_like(call.outputs[n]) for n in floating}
+    exam.output_dtypes = [call.outputs[n].dtype for n in floating]
+    for number in subject.active:
         for coordinate in exam.coordinates(number):
-            slope = exam.slope(patient.values, upstream, number, coordinate)
+            slope = exam.slope(subject.values, upstream, number, coordinate)
             if slope.reliable and slope.best and not slope.supports(0.0, 0.0):
                 exam.report(
                     "missing-gradient",
@@ -180,7 +180,7 @@ def _cut(exam: Exam, visit: Visit) -> None:
                 break
 
 
-def _count(exam: Exam, record: Return) -> None:
+def _count(exam: Examination, record: BackwardCall) -> None:
     parameters = list(inspect.signature(record.owner.forward).parameters.values())
     if record.owner.setup_context is Function.setup_context:
         parameters = parameters[1:]
@@ -199,20 +199,20 @@ def _count(exam: Exam, record: Return) -> None:
         )
 
 
-def _dtypes(exam: Exam, record: Return) -> None:
-    if exam.patient.lifted:
+def _dtypes(exam: Examination, record: BackwardCall) -> None:
+    if exam.subject.upcasted:
         return
-    slots = {slot.leaf: slot for slot in exam.patient.slots if slot.active}
+    slots = {slot.leaf: slot for slot in exam.subject.slots if slot.active}
     narrowest = min(WIDTH.get(slot.value.dtype, 8) for slot in slots.values())
     for index, (gradient, needed) in enumerate(zip(record.returned, record.needed, strict=False)):
         if not isinstance(gradient, Tensor) or not needed:
             continue
-        if exam.patient.owner is not None:
+        if exam.subject.owner is not None:
             wanted = WIDTH.get(slots[index].value.dtype, 8) if index in slots else 0
         else:
             # Inside a larger function the argument's dtype is not known: it is no wider than all of these.
             arrived = [WIDTH.get(item.dtype, 8) for item in record.upstream if isinstance(item, Tensor)]
-            wanted = min([narrowest, *arrived]) if len(exam.patient.classes) == 1 else 0
+            wanted = min([narrowest, *arrived]) if len(exam.subject.classes) == 1 else 0
         if WIDTH.get(gradient.dtype, 8) < wanted:
             exam.report(
                 "dtype-loss",
@@ -220,26 +220,26 @@ def _dtypes(exam: Exam, record: Return) -> None:
                 [("dtype returned", _short(gradient.dtype)), ("dtype of the input", _wide(exam))],
                 f"{exam.opening()}\nnode = (out if torch.is_tensor(out) else out[0]).grad_fn\n"
                 "node.register_hook(lambda gives, gets: print([g.dtype for g in gives if g is not None]))\n"
-                f"torch.autograd.grad(out, {exam.reference(exam.patient.active[0])}, v)  # the engine casts it back silently",
+                f"torch.autograd.grad(out, {exam.reference(exam.subject.active[0])}, v)  # the engine casts it back silently",
                 subject=f"gradient {index}",
             )
 
 
-def _coarse_forward(exam: Exam, visit: Visit) -> None:
+def _coarse_forward(exam: Examination, call: Call) -> None:
     """Report float64 values that carry no more digits than float32, though their inputs do."""
-    patient = exam.patient
-    if patient.lifted or any(s.value.dtype != torch.float64 for s in patient.slots if s.active):
+    subject = exam.subject
+    if subject.upcasted or any(s.value.dtype != torch.float64 for s in subject.slots if s.active):
         return
-    for number, single in enumerate(single_inside(patient, visit)):
-        if single and number in visit.differentiable:
-            output = visit.outputs[number].detach()
+    for number, single in enumerate(single_inside(subject, call)):
+        if single and number in call.differentiable:
+            output = call.outputs[number].detach()
             exam.report(
                 "dtype-loss",
                 "forward computes in float32 inside, although inputs and output are float64",
                 [("output", output), ("largest change by rounding to float32", "0")],
                 "out = fn(*inputs)\nprint((out.float().double() == out).all())  # True: no digit beyond float32",
                 subject="forward",
-                where=patient.where("forward"),
+                where=subject.where("forward"),
             )
 
 
@@ -247,5 +247,5 @@ def _short(dtype: torch.dtype) -> str:
     return str(dtype).removeprefix("torch.")
 
 
-def _wide(exam: Exam) -> str:
-    return next(_short(slot.value.dtype) for slot in exam.patient.slots if slot.active)
+def _wide(exam: Examination) -> str:
+    return next(_short(slot.value.dtype) for slot in exam.subject.slots if slot.active)

@@ -12,8 +12,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..exam import Exam
-from ..patient import Visit
+from ..examination import Examination
+from ..subject import Call
 
 DEPTH = 4
 
@@ -22,15 +22,15 @@ class _Marker:
     """Something to hang on a node, to see when the node is gone."""
 
 
-def tensors_on_ctx(exam: Exam, visit: Visit) -> None:
+def tensors_on_ctx(exam: Examination, call: Call) -> None:
     """Report tensors, and containers of tensors, among the attributes of ctx."""
-    shared = {id(place.original) for place in exam.patient.state if isinstance(place.original, Tensor)}
-    for node in visit.nodes:
+    shared = {id(slot.original) for slot in exam.subject.state if isinstance(slot.original, Tensor)}
+    for node in call.nodes:
         owner = type(node)._forward_cls
         for path, tensor in held(vars(node), "ctx"):
             if id(tensor) in shared:
                 continue
-            kind = _kind(tensor, visit)
+            kind = _kind(tensor, call)
             numbers = [("kept as", path), ("it is", kind), ("seen by saved-tensor hooks", "no")]
             if kind == "an output":
                 numbers.append(("freed when the output is dropped", _freed(exam)))
@@ -40,9 +40,9 @@ def tensors_on_ctx(exam: Exam, visit: Visit) -> None:
                 numbers,
                 "out = fn(*inputs)\nprint(vars(out.grad_fn))  # tensors here have no version check and are not freed",
                 subject=f"{owner.__name__} {path}",
-                where=exam.patient.where("setup_context")
+                where=exam.subject.where("setup_context")
                 if "setup_context" in vars(owner)
-                else exam.patient.where("forward"),
+                else exam.subject.where("forward"),
             )
 
 
@@ -69,14 +69,14 @@ def held(value: object, path: str, depth: int = DEPTH) -> Iterator[tuple[str, Te
             yield from held(item, f"{path}.{name}", depth - 1)
 
 
-def _kind(tensor: Tensor, visit: Visit) -> str:
-    if any(tensor is argument for argument in visit.arguments.values()):
+def _kind(tensor: Tensor, call: Call) -> str:
+    if any(tensor is argument for argument in call.arguments.values()):
         return "an input"
-    if any(tensor is output for output in visit.outputs):
+    if any(tensor is output for output in call.outputs):
         return "an output"
     for known, word in (
-        (visit.arguments.values(), "a view of an input"),
-        (visit.outputs, "a view of an output"),
+        (call.arguments.values(), "a view of an input"),
+        (call.outputs, "a view of an output"),
     ):
         if any(_overlaps(tensor, other) for other in known):
             return word
@@ -90,16 +90,16 @@ def _overlaps(a: Tensor, b: Tensor) -> bool:
         return False
 
 
-def _freed(exam: Exam) -> str:
+def _freed(exam: Examination) -> str:
     """Drop every reference and see whether the node goes at once; the collector is held back meanwhile."""
     collecting = gc.isenabled()
     gc.disable()
     try:
-        visit = exam.patient.visit()
+        call = exam.subject.run()
         marker = _Marker()
         gone = weakref.ref(marker)
-        visit.nodes[0].clinic_marker = marker
-        del visit, marker
+        call.nodes[0].clinic_marker = marker
+        del call, marker
         return "no, only by the garbage collector" if gone() is not None else "yes"
     finally:
         if collecting:

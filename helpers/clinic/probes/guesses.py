@@ -9,7 +9,7 @@ from fractions import Fraction
 import torch
 from torch import Tensor
 
-from ..exam import Exam
+from ..examination import Examination
 from ..slopes import Slope, real_view
 
 LARGEST_JACOBIAN = 4096
@@ -37,7 +37,7 @@ class Guess:
     cure: str = ""
 
 
-def guess(exam: Exam, seen: Mismatch) -> Guess | None:
+def guess(exam: Examination, seen: Mismatch) -> Guess | None:
     """Return the first guess that the numbers confirm."""
     numeric = torch.tensor([seen.slopes[c].best for c in seen.coordinates], dtype=torch.float64)
     analytic = torch.tensor([seen.analytic[c] for c in seen.coordinates], dtype=torch.float64)
@@ -61,7 +61,7 @@ def _close(a: Tensor, b: Tensor) -> bool:
     return size > 0 and float((a - b).abs().max()) <= 2e-4 * size
 
 
-def _sign(exam: Exam, seen: Mismatch, analytic: Tensor, numeric: Tensor) -> Guess | None:
+def _sign(exam: Examination, seen: Mismatch, analytic: Tensor, numeric: Tensor) -> Guess | None:
     if _close(analytic, -numeric):
         return Guess(
             "its sign is the wrong way round",
@@ -71,7 +71,7 @@ def _sign(exam: Exam, seen: Mismatch, analytic: Tensor, numeric: Tensor) -> Gues
     return None
 
 
-def _conjugate(exam: Exam, seen: Mismatch, analytic: Tensor, numeric: Tensor) -> Guess | None:
+def _conjugate(exam: Examination, seen: Mismatch, analytic: Tensor, numeric: Tensor) -> Guess | None:
     gradient = seen.gradient
     if not gradient.is_complex() or len(seen.upstream) != 1 or numeric.numel() != 2 * gradient.numel():
         return None
@@ -89,7 +89,7 @@ def _conjugate(exam: Exam, seen: Mismatch, analytic: Tensor, numeric: Tensor) ->
     return None
 
 
-def _factor(exam: Exam, seen: Mismatch, analytic: Tensor, numeric: Tensor) -> Guess | None:
+def _factor(exam: Examination, seen: Mismatch, analytic: Tensor, numeric: Tensor) -> Guess | None:
     square = float(numeric @ numeric)
     if not square:
         return None
@@ -116,8 +116,8 @@ def _factor(exam: Exam, seen: Mismatch, analytic: Tensor, numeric: Tensor) -> Gu
     )
 
 
-def _another_input(exam: Exam, seen: Mismatch, analytic: Tensor, numeric: Tensor) -> Guess | None:
-    for other in exam.patient.active:
+def _another_input(exam: Examination, seen: Mismatch, analytic: Tensor, numeric: Tensor) -> Guess | None:
+    for other in exam.subject.active:
         if (
             other == seen.slot
             or real_view(seen.values[other]).numel() != real_view(seen.values[seen.slot]).numel()
@@ -135,7 +135,7 @@ def _another_input(exam: Exam, seen: Mismatch, analytic: Tensor, numeric: Tensor
     return None
 
 
-def _transposed(exam: Exam, seen: Mismatch, analytic: Tensor, numeric: Tensor) -> Guess | None:
+def _transposed(exam: Examination, seen: Mismatch, analytic: Tensor, numeric: Tensor) -> Guess | None:
     shape = seen.gradient.shape
     if len(shape) < 2 or seen.gradient.is_complex() or numeric.numel() != seen.gradient.numel():
         return None
@@ -152,7 +152,7 @@ def _transposed(exam: Exam, seen: Mismatch, analytic: Tensor, numeric: Tensor) -
     return None
 
 
-def _jacobian(exam: Exam, seen: Mismatch) -> Tensor | None:
+def _jacobian(exam: Examination, seen: Mismatch) -> Tensor | None:
     """Return outputs × inputs, by central differences, for one real output and few numbers."""
     value = seen.values[seen.slot]
     if len(seen.upstream) != 1 or value.is_complex() or len(seen.coordinates) != value.numel():
@@ -169,14 +169,12 @@ def _jacobian(exam: Exam, seen: Mismatch) -> Tensor | None:
             trial[seen.slot] = value.clone(memory_format=torch.contiguous_format)
             real_view(trial[seen.slot])[coordinate] += sign * seen.slopes[coordinate].step
             with torch.no_grad():
-                ends.append(
-                    exam.patient.visit(trial, active=[]).outputs[output].detach().reshape(-1).double()
-                )
+                ends.append(exam.subject.run(trial, active=[]).outputs[output].detach().reshape(-1).double())
         columns.append((ends[0] - ends[1]) / (2 * seen.slopes[coordinate].step))
     return torch.stack(columns, 1)
 
 
-def _copies(exam: Exam, seen: Mismatch, analytic: Tensor, numeric: Tensor) -> Guess | None:
+def _copies(exam: Examination, seen: Mismatch, analytic: Tensor, numeric: Tensor) -> Guess | None:
     jacobian = _jacobian(exam, seen)
     size = analytic.numel()
     if jacobian is None or jacobian.shape[0] <= size or jacobian.shape[0] % size:
@@ -193,7 +191,7 @@ def _copies(exam: Exam, seen: Mismatch, analytic: Tensor, numeric: Tensor) -> Gu
     return None
 
 
-def _by_jacobian(exam: Exam, seen: Mismatch, analytic: Tensor, numeric: Tensor) -> Guess | None:
+def _by_jacobian(exam: Examination, seen: Mismatch, analytic: Tensor, numeric: Tensor) -> Guess | None:
     if len(seen.upstream) > 1:
         return _one_output_left_out(exam, seen, analytic, numeric)
     jacobian = _jacobian(exam, seen)
@@ -224,7 +222,9 @@ def _by_jacobian(exam: Exam, seen: Mismatch, analytic: Tensor, numeric: Tensor) 
     return None
 
 
-def _one_output_left_out(exam: Exam, seen: Mismatch, analytic: Tensor, numeric: Tensor) -> Guess | None:
+def _one_output_left_out(
+    exam: Examination, seen: Mismatch, analytic: Tensor, numeric: Tensor
+) -> Guess | None:
     for left_out in seen.upstream:
         rest = {n: v if n != left_out else torch.zeros_like(v) for n, v in seen.upstream.items()}
         slopes = [exam.slope(seen.values, rest, seen.slot, c).best for c in seen.coordinates]
@@ -239,13 +239,13 @@ def _one_output_left_out(exam: Exam, seen: Mismatch, analytic: Tensor, numeric: 
     return None
 
 
-def _quantities(exam: Exam, seen: Mismatch) -> Iterator[tuple[str, Tensor]]:
+def _quantities(exam: Examination, seen: Mismatch) -> Iterator[tuple[str, Tensor]]:
     """Yield tensors of the gradient's size that a formula could have left out or put in."""
     size = real_view(seen.gradient).numel()
     if seen.gradient.is_complex():
         return
     with torch.no_grad():
-        outputs = exam.patient.visit(seen.values, active=[]).outputs
+        outputs = exam.subject.run(seen.values, active=[]).outputs
     pool = [(exam.name(number), value) for number, value in enumerate(seen.values)]
     pool += [("the output", output) for output in outputs]
     pool += [("grad_output", v) for v in seen.upstream.values()]
@@ -255,7 +255,7 @@ def _quantities(exam: Exam, seen: Mismatch) -> Iterator[tuple[str, Tensor]]:
             yield name, tensor.detach().reshape(-1).double()[chosen]
 
 
-def _known_factor(exam: Exam, seen: Mismatch, analytic: Tensor, numeric: Tensor) -> Guess | None:
+def _known_factor(exam: Examination, seen: Mismatch, analytic: Tensor, numeric: Tensor) -> Guess | None:
     if len(seen.coordinates) < 2:
         return None
     for name, quantity in _quantities(exam, seen):
@@ -277,7 +277,7 @@ def _known_factor(exam: Exam, seen: Mismatch, analytic: Tensor, numeric: Tensor)
     return None
 
 
-def _extra_term(exam: Exam, seen: Mismatch, analytic: Tensor, numeric: Tensor) -> Guess | None:
+def _extra_term(exam: Examination, seen: Mismatch, analytic: Tensor, numeric: Tensor) -> Guess | None:
     if len(seen.coordinates) < 2:
         return None
     rest = numeric - analytic

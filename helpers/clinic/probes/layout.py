@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 import torch
 from torch import Tensor
 
-from ..exam import Exam
+from ..examination import Examination
 from ..failures import report_failure
 
 
@@ -38,34 +38,34 @@ def expanded(tensor: Tensor) -> Tensor:
     return memory[0].expand(tensor.shape)
 
 
-def upstream_layouts(exam: Exam) -> None:
+def upstream_layouts(exam: Examination) -> None:
     """Strided, transposed and expanded upstream gradients."""
-    patient = exam.patient
+    subject = exam.subject
     trials: tuple[tuple[str, Callable[[Tensor], Tensor], str], ...] = (
         ("expanded (stride 0)", expanded, "v = torch.tensor(1.25, dtype=out.dtype).expand(out.shape)"),
         ("strided", strided, "v = torch.stack([v, v], -1)[..., 0]"),
         ("transposed", transposed, "v = v.mT.contiguous().mT"),
     )
     for word, make, line in trials:
-        visit = patient.visit()
+        call = subject.run()
         base = {
-            n: torch.full_like(v, 1.25) if make is expanded else v for n, v in patient.upstream(visit).items()
+            n: torch.full_like(v, 1.25) if make is expanded else v for n, v in subject.upstream(call).items()
         }
         laid = {number: make(v) for number, v in base.items()}
         if all(v.is_contiguous() and v.dim() for v in laid.values()):
             continue
         reproduce = (
             f"{exam.opening()}\n{line}\nfor upstream in (v, v.contiguous()):\n"
-            f"    print(torch.autograd.grad(out, {exam.reference(patient.active[0])}, upstream, retain_graph=True))"
+            f"    print(torch.autograd.grad(out, {exam.reference(subject.active[0])}, upstream, retain_graph=True))"
         )
         try:
-            wanted = patient.gradients(
-                visit, {n: v.clone(memory_format=torch.contiguous_format) for n, v in base.items()}
+            wanted = subject.gradients(
+                call, {n: v.clone(memory_format=torch.contiguous_format) for n, v in base.items()}
             )
         except Exception:
             continue
         try:
-            found = patient.gradients(patient.visit(), laid)
+            found = subject.gradients(subject.run(), laid)
         except (Exception, SystemExit) as error:
             slug = report_failure(
                 exam, error, f"when grad_output is {word}", reproduce, subject="upstream layout"
@@ -75,7 +75,7 @@ def upstream_layouts(exam: Exam) -> None:
             continue
         for number in wanted:
             if exam.differs(wanted[number], found[number]) and not _round_off(
-                exam, number, wanted[number], found[number], patient.values, base
+                exam, number, wanted[number], found[number], subject.values, base
             ):
                 exam.report(
                     "assumes-contiguous",
@@ -87,7 +87,7 @@ def upstream_layouts(exam: Exam) -> None:
                 break
 
 
-def _rename(exam: Exam, error: BaseException, word: str, reproduce: str) -> None:
+def _rename(exam: Examination, error: BaseException, word: str, reproduce: str) -> None:
     """Say what the exception really is about: the layout was all that differed."""
     exam.findings.pop()
     exam.report(
@@ -99,27 +99,27 @@ def _rename(exam: Exam, error: BaseException, word: str, reproduce: str) -> None
     )
 
 
-def _input_trials(exam: Exam) -> Iterator[tuple[str, Callable[[int, Tensor], Tensor]]]:
+def _input_trials(exam: Examination) -> Iterator[tuple[str, Callable[[int, Tensor], Tensor]]]:
     yield "strided", lambda number, leaf: strided(leaf)
-    if any(slot.value.dim() > 1 for slot in exam.patient.slots):
+    if any(slot.value.dim() > 1 for slot in exam.subject.slots):
         yield "transposed", lambda number, leaf: transposed(leaf)
 
 
-def input_layouts(exam: Exam) -> None:
+def input_layouts(exam: Examination) -> None:
     """Strided and transposed inputs; expanded ones for inputs with more than one row."""
-    patient = exam.patient
+    subject = exam.subject
     if exam.has("inplace-input", "inplace-saved") or _works_in_place(exam):
         return
-    if any(slot.value.layout != torch.strided for slot in patient.slots) or _draws_random_numbers(exam):
+    if any(slot.value.layout != torch.strided for slot in subject.slots) or _draws_random_numbers(exam):
         # Random numbers are drawn in the order of memory: another layout rightly gives other values.
         return
     for word, arrange in _input_trials(exam):
         _compare(exam, word, arrange, None)
     shared = [
         slot.value[:1].expand(slot.value.shape).clone() if slot.value.dim() else slot.value
-        for slot in patient.slots
+        for slot in subject.slots
     ]
-    if any(slot.value.dim() and slot.value.shape[0] > 1 for slot in patient.slots):
+    if any(slot.value.dim() and slot.value.shape[0] > 1 for slot in subject.slots):
         _compare(
             exam,
             "expanded",
@@ -130,36 +130,36 @@ def input_layouts(exam: Exam) -> None:
         )
 
 
-def _works_in_place(exam: Exam) -> bool:
-    visit = exam.patient.visit()
-    return any(argument._version for argument in visit.arguments.values())
+def _works_in_place(exam: Examination) -> bool:
+    call = exam.subject.run()
+    return any(argument._version for argument in call.arguments.values())
 
 
-def _draws_random_numbers(exam: Exam) -> bool:
-    exam.patient.visit()
-    return exam.patient.rng.moved()
+def _draws_random_numbers(exam: Examination) -> bool:
+    exam.subject.run()
+    return exam.subject.rng.moved()
 
 
 def _compare(
-    exam: Exam, word: str, arrange: Callable[[int, Tensor], Tensor], values: list[Tensor] | None
+    exam: Examination, word: str, arrange: Callable[[int, Tensor], Tensor], values: list[Tensor] | None
 ) -> None:
-    patient = exam.patient
-    reproduce = _input_lines(exam, word, patient.active[0])
+    subject = exam.subject
+    reproduce = _input_lines(exam, word, subject.active[0])
 
     def cloned(number: int, leaf: Tensor) -> Tensor:
         return leaf.clone(memory_format=torch.contiguous_format)
 
     try:
-        plain = patient.visit(values, arrange=cloned)
-        upstream = patient.upstream(plain)
-        wanted = patient.gradients(plain, upstream)
+        plain = subject.run(values, arrange=cloned)
+        upstream = subject.upstream(plain)
+        wanted = subject.gradients(plain, upstream)
     except Exception:
         return
     if word == "expanded":
         # Through expand, the leaf's first row collects what the rows of the copy get one by one.
         wanted = {n: None if g is None else _collected(g) for n, g in wanted.items()}
     try:
-        laid = patient.visit(values, arrange=arrange)
+        laid = subject.run(values, arrange=arrange)
     except (Exception, SystemExit) as error:
         if "contiguous" in str(error) and isinstance(error, ValueError | TypeError | AssertionError):
             return
@@ -174,16 +174,16 @@ def _compare(
                 [("contiguous inputs", a.detach()), (f"{word} inputs", b.detach())],
                 reproduce,
                 subject="input layout",
-                where=patient.where("forward"),
+                where=subject.where("forward"),
             )
             return
     try:
-        found = patient.gradients(laid, upstream)
+        found = subject.gradients(laid, upstream)
     except (Exception, SystemExit) as error:
         if report_failure(exam, error, f"on {word} inputs", reproduce, subject="input layout") == "raises":
             _rename_input(exam, error, word, reproduce)
         return
-    at = patient.values if values is None else values
+    at = subject.values if values is None else values
     for number in wanted:
         if exam.differs(wanted[number], found[number], 1e-7) and not _round_off(
             exam, number, wanted[number], found[number], at, upstream
@@ -198,17 +198,17 @@ def _compare(
             return
 
 
-def _input_lines(exam: Exam, word: str, number: int) -> str:
+def _input_lines(exam: Examination, word: str, number: int) -> str:
     """The lines that show one input's gradient, with inputs laid out plainly and then as ``word`` says."""
     laid, least = {
         "strided": ("torch.stack([i, i], -1)[..., 0]", 1),
         "transposed": ("i.mT.contiguous().mT", 2),
         "expanded": ("i[:1].expand(i.shape)", 1),
     }[word]
-    lift, call = exam.opening().split("out = fn(*inputs)")
+    upcast, call = exam.opening().split("out = fn(*inputs)")
     body = f"out = fn(*inputs){call}\nprint(out, torch.autograd.grad(out, {exam.reference(number)}, v))"
     return (
-        f"{lift}given = inputs\nfor plain in (True, False):\n"
+        f"{upcast}given = inputs\nfor plain in (True, False):\n"
         f"    laid = [{laid} if torch.is_tensor(i) and i.dim() >= {least} else i for i in given]\n"
         "    inputs = [i.contiguous() if plain and torch.is_tensor(i) else i for i in laid]\n"
         + "\n".join(f"    {line}" for line in body.split("\n"))
@@ -216,7 +216,7 @@ def _input_lines(exam: Exam, word: str, number: int) -> str:
 
 
 def _round_off(
-    exam: Exam,
+    exam: Examination,
     number: int,
     a: Tensor | None,
     b: Tensor | None,
@@ -227,7 +227,7 @@ def _round_off(
 
     A batch of equal rows has no variance, say, and its normalisation magnifies round-off by hundreds.
     """
-    patient, chance = exam.patient, torch.Generator().manual_seed(5)
+    subject, chance = exam.subject, torch.Generator().manual_seed(5)
 
     def nudged(value: Tensor) -> Tensor:
         if not (value.is_floating_point() or value.is_complex()):
@@ -237,7 +237,7 @@ def _round_off(
 
     try:
         one, other = (
-            patient.gradients(patient.visit(each), {n: v.clone() for n, v in upstream.items()})[number]
+            subject.gradients(subject.run(each), {n: v.clone() for n, v in upstream.items()})[number]
             for each in (values, list(map(nudged, values)))
         )
         return float((a - b).abs().max()) <= 100 * float((one - other).abs().max())
@@ -253,7 +253,7 @@ def _collected(gradient: Tensor) -> Tensor:
     return total
 
 
-def _rename_input(exam: Exam, error: BaseException, word: str, reproduce: str) -> None:
+def _rename_input(exam: Examination, error: BaseException, word: str, reproduce: str) -> None:
     exam.findings.pop()
     exam.report(
         "assumes-contiguous",

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 from torch.autograd import Function
 
-from ..exam import Exam
+from ..examination import Examination
 from ..failures import report_failure
 
 
@@ -22,21 +22,21 @@ class _Silent(Function):
         return None
 
 
-def some_unused(exam: Exam) -> None:
+def some_unused(exam: Examination) -> None:
     """Use one output at a time; the gradients of all of them add up to the whole."""
-    patient = exam.patient
-    visit = patient.visit()
-    if len(visit.differentiable) < 2:
+    subject = exam.subject
+    call = subject.run()
+    if len(call.differentiable) < 2:
         return
-    upstream = patient.upstream(visit)
-    total: dict[int, Tensor | None] = dict.fromkeys(patient.active)
-    for number in visit.differentiable:
+    upstream = subject.upstream(call)
+    total: dict[int, Tensor | None] = dict.fromkeys(subject.active)
+    for number in call.differentiable:
         reproduce = (
             f"out = fn(*inputs)[{number}]\n"
-            f"print(torch.autograd.grad(out.sum(), {exam.reference(patient.active[0])}, allow_unused=True))"
+            f"print(torch.autograd.grad(out.sum(), {exam.reference(subject.active[0])}, allow_unused=True))"
         )
         try:
-            share = patient.gradients(patient.visit(), {number: upstream[number]})
+            share = subject.gradients(subject.run(), {number: upstream[number]})
         except (Exception, SystemExit) as error:
             report_failure(
                 exam,
@@ -51,7 +51,7 @@ def some_unused(exam: Exam) -> None:
             if gradient is not None:
                 total[slot] = gradient if total[slot] is None else total[slot] + gradient
     for slot, gradient in total.items():
-        if patient.surrogate or exam.has("wrong-gradient", "ignores-upstream"):
+        if subject.surrogate or exam.has("wrong-gradient", "ignores-upstream"):
             return
         if exam.differs(gradient, exam.gradients.get(slot), 1e-7):
             exam.report(
@@ -63,13 +63,13 @@ def some_unused(exam: Exam) -> None:
             )
 
 
-def none_upstream(exam: Exam) -> None:
+def none_upstream(exam: Examination) -> None:
     """Send None to a backward that asked for it with ``set_materialize_grads(False)``."""
-    patient = exam.patient
-    if not patient.classes:
+    subject = exam.subject
+    if not subject.classes:
         return
-    visit = patient.visit()
-    results = [_Silent.apply(visit.outputs[number]) for number in visit.differentiable]
+    call = subject.run()
+    results = [_Silent.apply(call.outputs[number]) for number in call.differentiable]
     reproduce = (
         "class Silent(torch.autograd.Function):  # sends None back\n"
         "    forward = staticmethod(lambda ctx, x: x.clone())\n"
@@ -78,7 +78,7 @@ def none_upstream(exam: Exam) -> None:
     )
     try:
         torch.autograd.grad(
-            results, list(visit.leaves.values()), [torch.ones_like(r) for r in results], allow_unused=True
+            results, list(call.leaves.values()), [torch.ones_like(r) for r in results], allow_unused=True
         )
     except (TypeError, AttributeError) as error:
         report_failure(

@@ -5,16 +5,16 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from ..exam import Exam, differs
+from ..examination import Examination, differs
 from ..failures import report_failure
-from ..patient import Patient, Visit
+from ..subject import Call, Subject
 from .ctx import held
 
 
-def same_value(exam: Exam) -> None:
+def same_value(exam: Examination) -> None:
     """Two calls from the same random state give the same value and gradient."""
-    patient = exam.patient
-    first, second = patient.visit(), patient.visit()
+    subject = exam.subject
+    first, second = subject.run(), subject.run()
     pairs = zip(first.outputs, second.outputs, strict=False)
     for a, b in pairs:
         if a.shape != b.shape or (a.is_floating_point() and exam.differs(a.detach(), b.detach(), 1e-9)):
@@ -24,11 +24,11 @@ def same_value(exam: Exam) -> None:
                 [("first call", a.detach()), ("second call", b.detach())],
                 "torch.manual_seed(0)\nfirst = fn(*inputs)\ntorch.manual_seed(0)\nprint(first, fn(*inputs))",
                 subject="forward",
-                where=patient.where("forward"),
+                where=subject.where("forward"),
             )
             return
     try:
-        one, two = (_from_one_random_state(patient) for _ in range(2))
+        one, two = (_from_one_random_state(subject) for _ in range(2))
     except Exception:
         return
     for number in one:
@@ -44,25 +44,25 @@ def same_value(exam: Exam) -> None:
             return
 
 
-def _from_one_random_state(patient: Patient) -> dict[int, Tensor | None]:
-    visit = patient.visit()
-    patient.rng.restore()
-    return patient.gradients(visit, patient.upstream(visit))
+def _from_one_random_state(subject: Subject) -> dict[int, Tensor | None]:
+    call = subject.run()
+    subject.rng.restore()
+    return subject.gradients(call, subject.upstream(call))
 
 
-def random_numbers_in_backward(exam: Exam) -> None:
+def random_numbers_in_backward(exam: Examination) -> None:
     """Another random state at the time of backward must not change the gradient."""
-    patient = exam.patient
+    subject = exam.subject
     gradients, states = [], []
     for seed in (11, 12):
-        visit = patient.visit()
-        forward_draws = patient.rng.moved()
-        patient.rng.seed(seed)
-        gradients.append(patient.gradients(visit, patient.upstream(visit)))
-        patient.visit(fresh=False)
+        call = subject.run()
+        forward_draws = subject.rng.moved()
+        subject.rng.seed(seed)
+        gradients.append(subject.gradients(call, subject.upstream(call)))
+        subject.run(fresh=False)
         states.append(torch.get_rng_state())
     if torch.equal(*states):
-        patient.modes_changed.add("torch.manual_seed")
+        subject.modes_changed.add("torch.manual_seed")
     for number in gradients[0]:
         if exam.differs(gradients[0][number], gradients[1][number]):
             exam.report(
@@ -95,15 +95,15 @@ def random_numbers_in_backward(exam: Exam) -> None:
             return
 
 
-def again(exam: Exam) -> None:
+def again(exam: Examination) -> None:
     """A second backward under retain_graph gives the same, and nothing that was saved has changed."""
-    patient = exam.patient
-    visit = patient.visit()
-    before_call = patient.outside()
-    upstream = patient.upstream(visit)
+    subject = exam.subject
+    call = subject.run()
+    before_call = subject.outside()
+    upstream = subject.upstream(call)
     handed = {number: tensor.clone() for number, tensor in upstream.items()}
-    before = _saved(visit)
-    first = patient.gradients(visit, handed, retain_graph=True)
+    before = _saved(call)
+    first = subject.gradients(call, handed, retain_graph=True)
     _upstream_kept(exam, upstream, handed)
     for label, (tensor, copy) in before.items():
         if differs(tensor, copy):
@@ -121,9 +121,9 @@ def again(exam: Exam) -> None:
         f"    print(torch.autograd.grad(out, {_first(exam)}, v, retain_graph=True, allow_unused=True))"
     )
     try:
-        patient.rng.restore()
-        second = patient.gradients(
-            visit, {n: tensor.clone() for n, tensor in upstream.items()}, retain_graph=True
+        subject.rng.restore()
+        second = subject.gradients(
+            call, {n: tensor.clone() for n, tensor in upstream.items()}, retain_graph=True
         )
     except (Exception, SystemExit) as error:
         if not exam.has("inplace-saved"):
@@ -135,7 +135,7 @@ def again(exam: Exam) -> None:
                 return
             # What backward changed is either kept with this call, or outside of it.
             exam.report(
-                "mutable-state" if patient.changed_outside(before_call) else "inplace-saved",
+                "mutable-state" if subject.changed_outside(before_call) else "inplace-saved",
                 f"a second backward gives another gradient of {exam.name(number)}",
                 [("first backward", first[number]), ("second backward", second[number])],
                 reproduce,
@@ -147,18 +147,18 @@ def again(exam: Exam) -> None:
             return
 
 
-def _first(exam: Exam) -> str:
-    return exam.reference(exam.patient.active[0])
+def _first(exam: Examination) -> str:
+    return exam.reference(exam.subject.active[0])
 
 
-def _saved(visit: Visit) -> dict[str, tuple[Tensor, Tensor]]:
+def _saved(call: Call) -> dict[str, tuple[Tensor, Tensor]]:
     """Return everything that backward could reach, each with a copy."""
     found: dict[str, Tensor] = {}
-    for number, argument in visit.arguments.items():
+    for number, argument in call.arguments.items():
         found[f"input {number}, which belongs to the caller"] = argument
-    for number, output in enumerate(visit.outputs):
+    for number, output in enumerate(call.outputs):
         found[f"output {number}, which belongs to the caller"] = output
-    for node in visit.nodes:
+    for node in call.nodes:
         try:
             saved = node.saved_tensors
         except RuntimeError:
@@ -171,7 +171,7 @@ def _saved(visit: Visit) -> dict[str, tuple[Tensor, Tensor]]:
     return {label: (tensor, tensor.detach().clone()) for label, tensor in usable.items()}
 
 
-def _upstream_kept(exam: Exam, sent: dict[int, Tensor], handed: dict[int, Tensor]) -> None:
+def _upstream_kept(exam: Examination, sent: dict[int, Tensor], handed: dict[int, Tensor]) -> None:
     for number, tensor in handed.items():
         if differs(tensor, sent[number]) or tensor._version != 0:
             exam.report(

@@ -8,28 +8,28 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from ..exam import Exam
+from ..examination import Examination
 from ..failures import refuses_second_derivative, report_failure, says
-from ..patient import Visit, noise_like
 from ..slopes import measure, paired
+from ..subject import Call, noise_like
 from .ctx import held
 
 DIRECTIONS = 2
 
 
-def second_derivative(exam: Exam) -> None:
+def second_derivative(exam: Examination) -> None:
     """Compare the derivative of the gradient with differences of the gradient, along random directions."""
-    patient = exam.patient
-    if not patient.classes:
+    subject = exam.subject
+    if not subject.classes:
         return
-    visit = patient.visit()
-    upstream = {n: v.requires_grad_() for n, v in patient.upstream(visit).items()}
+    call = subject.run()
+    upstream = {n: v.requires_grad_() for n, v in subject.upstream(call).items()}
     reproduce = (
         f"{exam.opening()}\nfrom torch.autograd import gradgradcheck\n"
         "print(gradgradcheck(fn, inputs))  # or: torch.autograd.grad(out, inputs, v, create_graph=True) and again"
     )
     try:
-        gradients = patient.gradients(visit, upstream, create_graph=True)
+        gradients = subject.gradients(call, upstream, create_graph=True)
     except (Exception, SystemExit) as error:
         if refuses_second_derivative(error):
             return
@@ -52,12 +52,12 @@ def second_derivative(exam: Exam) -> None:
         return
     connected = {n for n in weights if gradients[n].requires_grad}
     try:
-        analytic = _again(exam, visit, upstream, {n: gradients[n] for n in connected}, weights)
+        analytic = _again(exam, call, upstream, {n: gradients[n] for n in connected}, weights)
     except (Exception, SystemExit) as error:
         if not refuses_second_derivative(error):
             report_failure(exam, error, "in the second derivative", reproduce, subject="second")
         return
-    _compare(exam, visit, upstream, weights, analytic, connected, reproduce)
+    _compare(exam, call, upstream, weights, analytic, connected, reproduce)
 
 
 def _refused(gradient: Tensor) -> bool:
@@ -75,14 +75,14 @@ def _refused(gradient: Tensor) -> bool:
 
 
 def _again(
-    exam: Exam,
-    visit: Visit,
+    exam: Examination,
+    call: Call,
     upstream: dict[int, Tensor],
     gradients: dict[int, Tensor],
     weights: dict[int, Tensor],
 ) -> dict[object, Tensor | None]:
     """Differentiate the weighted sum of gradients by every input and every upstream."""
-    wanted = {**visit.leaves, **{("v", n): v for n, v in upstream.items()}}
+    wanted = {**call.leaves, **{("v", n): v for n, v in upstream.items()}}
     if not gradients:
         return dict.fromkeys(wanted)
     found = torch.autograd.grad(
@@ -92,20 +92,20 @@ def _again(
 
 
 def _compare(
-    exam: Exam,
-    visit: Visit,
+    exam: Examination,
+    call: Call,
     upstream: dict[int, Tensor],
     weights: dict[int, Tensor],
     analytic: dict[object, Tensor | None],
     connected: set[int],
     reproduce: str,
 ) -> None:
-    patient = exam.patient
+    subject = exam.subject
     fixed = {n: v.detach() for n, v in upstream.items()}
 
     def total(values: list[Tensor], sent: dict[int, Tensor]) -> float | None:
         try:
-            gradients = patient.vjp(values, sent)
+            gradients = subject.vjp(values, sent)
         except Exception:
             return None
         terms = [paired(weights[n], gradients[n]) for n in weights if gradients[n] is not None]
@@ -121,18 +121,18 @@ def _compare(
         ),
         default=1.0,
     )
-    for by in [("v", n) for n in fixed] + list(patient.active):
+    for by in [("v", n) for n in fixed] + list(subject.active):
         for seed in range(DIRECTIONS):
-            origin = fixed[by[1]] if isinstance(by, tuple) else patient.values[by]
+            origin = fixed[by[1]] if isinstance(by, tuple) else subject.values[by]
             direction = noise_like(origin, 300 + seed)
             found = analytic[by]
             claimed = 0.0 if found is None else float(paired(found, direction).sum())
-            slope = measure(_moved(patient.values, fixed, by, direction, total), 0.0, exam.precision, size)
+            slope = measure(_moved(subject.values, fixed, by, direction, total), 0.0, exam.precision, size)
             if not slope.reliable or slope.kink or slope.infinite or slope.best is None:
                 continue
             scale = max(abs(slope.best), size * 1e-3)
             if not slope.supports(claimed, 10 * scale):
-                _report(exam, visit, by, claimed, slope.best, slope.step, connected, reproduce)
+                _report(exam, call, by, claimed, slope.best, slope.step, connected, reproduce)
                 return
 
 
@@ -154,8 +154,8 @@ def _moved(
 
 
 def _report(
-    exam: Exam,
-    visit: Visit,
+    exam: Examination,
+    call: Call,
     by: object,
     claimed: float,
     slope: float,
@@ -170,7 +170,7 @@ def _report(
         ("difference of gradients gives", slope),
         ("step", step),
     ]
-    kept = intermediates(exam, visit)
+    kept = intermediates(exam, call)
     leaves = isinstance(by, tuple) or not connected
     if kept and not leaves:
         exam.report(
@@ -195,10 +195,10 @@ def _report(
         )
 
 
-def intermediates(exam: Exam, visit: Visit) -> list[str]:
+def intermediates(exam: Examination, call: Call) -> list[str]:
     """Name what was kept that is neither input nor output: saved tensors, and what follows the input on ctx."""
     found = []
-    for node in visit.nodes:
+    for node in call.nodes:
         try:
             saved = list(node.saved_tensors)
         except RuntimeError:
@@ -206,35 +206,35 @@ def intermediates(exam: Exam, visit: Visit) -> list[str]:
         labelled = [(f"saved_tensors[{n}]", t) for n, t in enumerate(saved) if isinstance(t, Tensor)]
         labelled += list(held(vars(node), "ctx"))
         for label, tensor in labelled:
-            if tensor.is_floating_point() and not tensor.requires_grad and not _constant(tensor, visit):
+            if tensor.is_floating_point() and not tensor.requires_grad and not _constant(tensor, call):
                 found.append(label)
-    found += _numbers_that_follow(exam, visit)
+    found += _numbers_that_follow(exam, call)
     return found
 
 
-def _constant(tensor: Tensor, visit: Visit) -> bool:
+def _constant(tensor: Tensor, call: Call) -> bool:
     """Tell whether a tensor is an input that needs no gradient, which may well be kept."""
     return any(
-        number not in visit.leaves and tensor.shape == other.shape and tensor.data_ptr() == other.data_ptr()
-        for number, other in visit.arguments.items()
+        number not in call.leaves and tensor.shape == other.shape and tensor.data_ptr() == other.data_ptr()
+        for number, other in call.arguments.items()
         if other.layout == torch.strided
     )
 
 
-def _numbers_that_follow(exam: Exam, visit: Visit) -> list[str]:
+def _numbers_that_follow(exam: Examination, call: Call) -> list[str]:
     """Name Python numbers on ctx that change with the inputs."""
-    if len(visit.nodes) != 1:
+    if len(call.nodes) != 1:
         return []
     try:
         moved = [
-            v * 1.01 + 1e-3 if n in exam.patient.active else v for n, v in enumerate(exam.patient.values)
+            v * 1.01 + 1e-3 if n in exam.subject.active else v for n, v in enumerate(exam.subject.values)
         ]
-        other = exam.patient.visit(moved)
+        other = exam.subject.run(moved)
     except Exception:
         return []
     if len(other.nodes) != 1:
         return []
-    before, after = vars(visit.nodes[0]), vars(other.nodes[0])
+    before, after = vars(call.nodes[0]), vars(other.nodes[0])
     return [
         f"ctx.{name}"
         for name, value in before.items()

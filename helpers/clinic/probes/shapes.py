@@ -6,36 +6,36 @@ from collections.abc import Iterator
 
 from torch import Tensor
 
-from ..exam import Exam
+from ..examination import Examination
 from ..failures import report_failure
 from ..slopes import real_view
 from .values import compare
 
 
-def other_shapes(exam: Exam) -> None:
+def other_shapes(exam: Examination) -> None:
     """Compare with differences wherever forward accepts the shape; a refusal is no finding."""
-    patient = exam.patient
-    if patient.surrogate or patient.module is not None or not patient.classes:
+    subject = exam.subject
+    if subject.surrogate or subject.module is not None or not subject.classes:
         return
     for word, values, change in _variants(exam):
         try:
-            visit = patient.visit(values)
+            call = subject.run(values)
         except (Exception, SystemExit):
             continue
-        if not visit.differentiable or not all(
-            bool(visit.outputs[n].detach().isfinite().all()) for n in visit.differentiable
+        if not call.differentiable or not all(
+            bool(call.outputs[n].detach().isfinite().all()) for n in call.differentiable
         ):
             continue
-        upstream = patient.upstream(visit)
+        upstream = subject.upstream(call)
         try:
-            gradients = patient.gradients(visit, upstream)
+            gradients = subject.gradients(call, upstream)
         except (Exception, SystemExit) as error:
             if "expected shape" in str(error):
-                reference = exam.reference(patient.active[0])
+                reference = exam.reference(subject.active[0])
                 lines = f"{exam.opening(change)}\ntorch.autograd.grad(out, {reference}, v)"
                 report_failure(exam, error, f"when {word}", lines, subject=word)
             continue
-        for number in patient.active:
+        for number in subject.active:
             if exam.name(number) in {subject for _, subject in exam.subjects}:
                 continue
             count = min(real_view(values[number]).numel(), 6)
@@ -45,13 +45,13 @@ def other_shapes(exam: Exam) -> None:
                 return
 
 
-def _variants(exam: Exam) -> Iterator[tuple[str, list[Tensor], str]]:
+def _variants(exam: Examination) -> Iterator[tuple[str, list[Tensor], str]]:
     """Yield other shapes for elementwise Functions, whose output has the shape that all inputs have.
 
     Each with the line that makes it.
     """
-    patient, values = exam.patient, exam.patient.values
-    outputs = patient.visit().outputs
+    subject, values = exam.subject, exam.subject.values
+    outputs = subject.run().outputs
     shapes = {value.shape for value in [*values, *outputs]}
     if len(shapes) != 1 or not values[0].numel():
         return

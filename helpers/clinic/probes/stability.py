@@ -8,7 +8,7 @@ from itertools import pairwise
 import torch
 from torch import Tensor
 
-from ..exam import Exam
+from ..examination import Examination
 from ..slopes import position, real_view
 
 MAGNITUDES = (1e-8, 1e-4, 1e2, 1e4)
@@ -18,14 +18,14 @@ LOOKED_AT = 8
 SINGULAR = ("Eig", "Svd", "Qr", "Lu", "Cholesky", "Inv", "Solve", "Pinv", "LU", "QR", "SVD")
 
 
-def at_the_sample(exam: Exam) -> None:
+def at_the_sample(exam: Examination) -> None:
     """NaN, or infinite without an infinite slope, at the inputs given."""
-    visit = exam.patient.visit()
-    if all(bool(visit.outputs[number].detach().isfinite().all()) for number in visit.differentiable):
-        _look(exam, exam.patient.values, exam.gradients, "at the inputs given")
+    call = exam.subject.run()
+    if all(bool(call.outputs[number].detach().isfinite().all()) for number in call.differentiable):
+        _look(exam, exam.subject.values, exam.gradients, "at the inputs given")
 
 
-def elsewhere(exam: Exam) -> None:
+def elsewhere(exam: Examination) -> None:
     """The same at zeros, at equal inputs, and with the inputs scaled to several magnitudes."""
     singular = _decomposes(exam)
     for word, values, change in _points(exam):
@@ -34,20 +34,20 @@ def elsewhere(exam: Exam) -> None:
         if exam.has("nan-gradient"):
             return
         try:
-            visit = exam.patient.visit(values)
-            outputs = [visit.outputs[number] for number in visit.differentiable]
+            call = exam.subject.run(values)
+            outputs = [call.outputs[number] for number in call.differentiable]
             if not outputs or not all(bool(output.detach().isfinite().all()) for output in outputs):
                 continue
-            gradients = exam.patient.gradients(visit, exam.patient.upstream(visit))
+            gradients = exam.subject.gradients(call, exam.subject.upstream(call))
         except (Exception, SystemExit):
             continue
         _look(exam, values, gradients, word, change)
 
 
-def _decomposes(exam: Exam) -> bool:
+def _decomposes(exam: Examination) -> bool:
     """Tell whether a matrix decomposition is part of the graph."""
-    visit = exam.patient.visit()
-    waiting, seen = [visit.outputs[number].grad_fn for number in visit.differentiable], set()
+    call = exam.subject.run()
+    waiting, seen = [call.outputs[number].grad_fn for number in call.differentiable], set()
     while waiting:
         node = waiting.pop()
         if node is None or node in seen:
@@ -59,16 +59,16 @@ def _decomposes(exam: Exam) -> bool:
     return False
 
 
-def _points(exam: Exam) -> Iterator[tuple[str, list[Tensor], str]]:
+def _points(exam: Examination) -> Iterator[tuple[str, list[Tensor], str]]:
     """Yield points to look at: in words, as values, and as the lines that go there."""
-    values, active = exam.patient.values, exam.patient.active
+    values, active = exam.subject.values, exam.subject.active
 
     def point(word: str, changed: dict[int, Tensor], code: str) -> tuple[str, list[Tensor], str]:
         lines = ["inputs = list(inputs)"]
         for number in changed:
             reference = exam.reference(number)
             made = code.format(f"{reference}.detach()")
-            if exam.patient.slots[number].parameter is None:
+            if exam.subject.slots[number].parameter is None:
                 lines.append(f"{reference} = ({made}).requires_grad_()")
             else:
                 lines.append(f"{reference}.data = {made}")
@@ -93,7 +93,7 @@ def _points(exam: Exam) -> Iterator[tuple[str, list[Tensor], str]]:
 
 
 def _look(
-    exam: Exam, values: list[Tensor], gradients: dict[int, Tensor | None], word: str, change: str = ""
+    exam: Examination, values: list[Tensor], gradients: dict[int, Tensor | None], word: str, change: str = ""
 ) -> None:
     """Report the first gradient that is not finite; ``change`` leads from the inputs given to ``values``."""
     upstream = None
@@ -108,7 +108,7 @@ def _look(
             chosen = lost[0]
         else:
             # Infinite is right where the true slope is: only a finite slope shows a mistake.
-            upstream = upstream or exam.patient.upstream(exam.patient.visit(values))
+            upstream = upstream or exam.subject.upstream(exam.subject.run(values))
             chosen = None
             for coordinate in bad[:LOOKED_AT]:
                 slope = exam.slope(values, upstream, number, coordinate)

@@ -4,31 +4,29 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from ..exam import Exam
+from ..examination import Examination
 from ..failures import report_failure
 
 
-def each_alone(exam: Exam) -> None:
+def each_alone(exam: Examination) -> None:
     """Freeze all inputs but one, for each of the first few."""
-    patient = exam.patient
-    if len(patient.active) < 2:
+    subject = exam.subject
+    if len(subject.active) < 2:
         return
-    for number in patient.active[:8]:
+    for number in subject.active[:8]:
         name = exam.name(number)
-        frozen = ", ".join(exam.name(other) for other in patient.active if other != number)
+        frozen = ", ".join(exam.name(other) for other in subject.active if other != number)
         reproduce = (
             f"alone = [i.detach() if hasattr(i, 'detach') else i for i in inputs]\n"
             f"x = {exam.reference(number)}.detach().requires_grad_()\n"
             f"out = {exam.replaced(number, 'x').replace('*inputs', '*alone')}\n"
             "out.sum().backward()\nprint(x.grad)"
         )
-        with patient.spying() as records:
+        with subject.spying() as records:
             try:
-                visit = patient.visit(active=[number])
+                call = subject.run(active=[number])
                 gradient = (
-                    patient.gradients(visit, patient.upstream(visit))[number]
-                    if visit.differentiable
-                    else None
+                    subject.gradients(call, subject.upstream(call))[number] if call.differentiable else None
                 )
             except (Exception, SystemExit) as error:
                 report_failure(

@@ -4,22 +4,22 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from ..exam import Exam
+from ..examination import Examination
 from ..slopes import TOLERANCE
 
 
-def linear(exam: Exam) -> None:
+def linear(exam: Examination) -> None:
     """Double the upstream, and the gradient doubles; send zeros, and it is zero."""
-    patient = exam.patient
-    if patient.surrogate:
+    subject = exam.subject
+    if subject.surrogate:
         return
-    visit = patient.visit()
-    one, other = patient.upstream(visit, 0), patient.upstream(visit, 100)
+    call = subject.run()
+    one, other = subject.upstream(call, 0), subject.upstream(call, 100)
     tolerance = 1e-2 * TOLERANCE.get(exam.precision, 1e-5) ** 0.5
-    single, double = exam.gradients, patient.vjp(upstream={n: 2 * v for n, v in one.items()})
-    second = patient.vjp(upstream=other)
-    both = patient.vjp(upstream={n: one[n] + other[n] for n in one})
-    nothing = patient.vjp(upstream={n: 0 * v for n, v in one.items()})
+    single, double = exam.gradients, subject.vjp(upstream={n: 2 * v for n, v in one.items()})
+    second = subject.vjp(upstream=other)
+    both = subject.vjp(upstream={n: one[n] + other[n] for n in one})
+    nothing = subject.vjp(upstream={n: 0 * v for n, v in one.items()})
     for number in single:
         name, reference = exam.name(number), exam.reference(number)
         reproduce = (

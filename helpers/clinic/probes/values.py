@@ -8,23 +8,22 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from helpers.functions.contract import Surrogate, declared
-
-from ..exam import Exam, rounded
+from ...functions.contract import Surrogate, declared
+from ..examination import Examination, rounded
 from ..slopes import Slope, position, real_view
 from .guesses import Mismatch, guess
 
 
-def against_differences(exam: Exam) -> None:
+def against_differences(exam: Examination) -> None:
     """Compare every sampled coordinate of every active input at the sample point."""
-    patient = exam.patient
-    if patient.surrogate:
+    subject = exam.subject
+    if subject.surrogate:
         return
-    visit = patient.visit()
-    upstream = patient.upstream(visit)
+    call = subject.run()
+    upstream = subject.upstream(call)
     kinks: list[str] = []
-    for number in patient.active:
-        total = real_view(patient.slots[number].value).numel()
+    for number in subject.active:
+        total = real_view(subject.slots[number].value).numel()
         chosen = exam.coordinates(number)
         if len(chosen) < total:
             exam.remarks.append(f"{exam.name(number)}: {len(chosen)} of {total} coordinates were sampled.")
@@ -32,10 +31,10 @@ def against_differences(exam: Exam) -> None:
             "wrong-gradient", exam.name(number)
         ):
             continue
-        slopes = {c: exam.slope(patient.values, upstream, number, c) for c in chosen}
+        slopes = {c: exam.slope(subject.values, upstream, number, c) for c in chosen}
         exam.slopes[number] = slopes
         kinks += [
-            f"{exam.name(number)}{position(c, patient.values[number])}" for c, s in slopes.items() if s.kink
+            f"{exam.name(number)}{position(c, subject.values[number])}" for c, s in slopes.items() if s.kink
         ]
         compare(exam, number, exam.gradients.get(number), slopes, upstream)
     if kinks:
@@ -44,7 +43,7 @@ def against_differences(exam: Exam) -> None:
             f"{len(kinks)} coordinate{'s' * (len(kinks) > 1)} lie{'s' * (len(kinks) == 1)} on a kink or a jump",
             [("at", ", ".join(kinks[:6]) + (", …" if len(kinks) > 6 else ""))],
             "print([i for i in inputs])  # move a little off these values and examine again",
-            where=patient.where("forward"),
+            where=subject.where("forward"),
         )
         _beside_the_kink(exam, upstream)
 
@@ -56,27 +55,27 @@ BESIDE = (
 )
 
 
-def _beside_the_kink(exam: Exam, upstream: dict[int, Tensor]) -> None:
+def _beside_the_kink(exam: Examination, upstream: dict[int, Tensor]) -> None:
     """Compare again at a point moved a little, where there is a derivative."""
-    patient = exam.patient
-    moved = list(patient.values)
-    for number in patient.active:
+    subject = exam.subject
+    moved = list(subject.values)
+    for number in subject.active:
         noise = torch.rand(
             moved[number].shape, generator=torch.Generator().manual_seed(7), dtype=torch.float64
         )
         moved[number] = moved[number] + (1e-2 * (0.5 + noise)).to(moved[number].dtype)
     try:
-        gradients = patient.vjp(moved, upstream)
+        gradients = subject.vjp(moved, upstream)
     except Exception:
         return
-    for number in patient.active:
+    for number in subject.active:
         if exam.name(number) not in {subject for _, subject in exam.subjects}:
             slopes = {c: exam.slope(moved, upstream, number, c) for c in exam.slopes.get(number, {})}
             compare(exam, number, gradients.get(number), slopes, upstream, moved, change=BESIDE)
 
 
 def compare(
-    exam: Exam,
+    exam: Examination,
     number: int,
     gradient: Tensor | None,
     slopes: dict[int, Slope],
@@ -89,7 +88,7 @@ def compare(
 
     ``situation`` says in words, ``change`` in a line of code, how the inputs differ from those given.
     """
-    values = exam.patient.values if at is None else at
+    values = exam.subject.values if at is None else at
     flat = torch.zeros_like(real_view(values[number])) if gradient is None else real_view(gradient)
     known = {c: s for c, s in slopes.items() if s.best is not None}
     if not known:
@@ -168,7 +167,7 @@ def _right_among_symmetric(
     return True
 
 
-def _reproduce(exam: Exam, number: int, place: str, step: float, change: str) -> str:
+def _reproduce(exam: Examination, number: int, place: str, step: float, change: str) -> str:
     reference = exam.reference(number)
     index = place.removesuffix(".real").removesuffix(".imag")
     step_text = f"{step:.0e}" + ("j" if place.endswith(".imag") else "")
@@ -188,10 +187,10 @@ def _reproduce(exam: Exam, number: int, place: str, step: float, change: str) ->
     )
 
 
-def against_rule(exam: Exam) -> None:
+def against_rule(exam: Examination) -> None:
     """Compare the gradients of declared surrogates with the rule that they declare."""
-    patient = exam.patient
-    owners = [owner for owner in patient.classes if declared(owner, Surrogate)]
+    subject = exam.subject
+    owners = [owner for owner in subject.classes if declared(owner, Surrogate)]
     if not owners:
         return
     for owner in owners:
@@ -202,20 +201,20 @@ def against_rule(exam: Exam) -> None:
             f"print({owner.__name__}.surrogate)",
             subject=owner.__name__,
         )
-    if patient.owner not in owners:
+    if subject.owner not in owners:
         exam.remarks.append(
             "It contains declared surrogates, so the whole was not compared with finite differences."
         )
         return
-    rule = declared(patient.owner, Surrogate)
+    rule = declared(subject.owner, Surrogate)
     for seed in (0, 100):
-        visit = patient.visit()
-        upstream = patient.upstream(visit, seed)
-        gradients = patient.gradients(visit, upstream)
-        arguments = list(patient.leaves)
-        for number, slot in enumerate(patient.slots):
-            arguments[slot.leaf] = patient.slots[number].value
-        whole = tuple(upstream.get(n, torch.zeros_like(o)) for n, o in enumerate(visit.outputs))
+        call = subject.run()
+        upstream = subject.upstream(call, seed)
+        gradients = subject.gradients(call, upstream)
+        arguments = list(subject.leaves)
+        for number, slot in enumerate(subject.slots):
+            arguments[slot.leaf] = subject.slots[number].value
+        whole = tuple(upstream.get(n, torch.zeros_like(o)) for n, o in enumerate(call.outputs))
         try:
             with torch.no_grad():
                 promised = rule.vjp(whole, *arguments)
@@ -225,7 +224,7 @@ def against_rule(exam: Exam) -> None:
             )
             return
         for number, gradient in gradients.items():
-            slot = patient.slots[number]
+            slot = subject.slots[number]
             expected = promised[slot.leaf] if slot.leaf < len(promised) else None
             if isinstance(expected, Tensor):
                 expected = (
@@ -237,7 +236,7 @@ def against_rule(exam: Exam) -> None:
                     f"the gradient of {slot.name} departs from the declared rule {rule.rule}",
                     [("backward says", gradient), ("the rule says", expected)],
                     f"{exam.opening()}\nprint(torch.autograd.grad(out, {exam.reference(number)}, v), "
-                    f"{patient.owner.__name__}.surrogate.vjp((v,), *inputs))",
+                    f"{subject.owner.__name__}.surrogate.vjp((v,), *inputs))",
                     subject=slot.name,
                     explanation="The Function declares a surrogate gradient, and its backward does something else.",
                     cure="Bring backward and the declared rule together.",

@@ -5,7 +5,7 @@ one run; *substitution* puts the default chain rule beside a custom rule; *verif
 slopes.
 """
 
-from helpers.explorers.graph_stepper import injection, substitution, verification
-from helpers.explorers.graph_stepper.stepper import GraphStepper
+from . import injection, substitution, verification
+from .stepper import GraphStepper
 
 __all__ = ["GraphStepper", "injection", "substitution", "verification"]

@@ -16,10 +16,10 @@ from matplotlib.path import Path
 from matplotlib.text import Text
 from torch import Tensor
 
-from helpers.explorers.palette import BACKWARD, CUSTOM, FORWARD, GROUND, MUTED, TEXT, Ink
-from helpers.explorers.stage import Picture
-from helpers.graph import Edge, Node, Recording, numbers
-from helpers.graph.layout import Layout, Wish, layout
+from ...graph import Edge, Node, Recording, numbers
+from ...graph.layout import Layout, Wish, layout
+from ..palette import BACKWARD, CUSTOM, FORWARD, GROUND, MUTED, TEXT, Ink
+from ..stage import Picture
 
 NAME, NOTE = 13, 12  # font sizes, in pixels
 NAME_WIDTH, NOTE_WIDTH = 8.6, 7.3  # of a character, generously
@@ -85,7 +85,7 @@ class GraphDrawing:
             right of their edge, instead of on either side of it.
         changed: edges and leaves whose gradient is to be marked as different.
         framed: ids of nodes to be framed in the ink of custom rules.
-        most: nodes beside one another.
+        max_per_layer: nodes beside one another.
     """
 
     def __init__(
@@ -94,7 +94,7 @@ class GraphDrawing:
         room: float,
         changed: Collection[Edge | Node] = (),
         framed: Collection[int] = (),
-        most: int = 5,
+        max_per_layer: int = 5,
     ) -> None:
         self.recording = recording
         self._changed = {id(each) for each in changed}
@@ -111,7 +111,7 @@ class GraphDrawing:
             wishes = [self._wish(edge) for edge in recording.edges]
             lines, gap = (2, 12) if self._stacked else (1, 18)
             self.place: Layout = layout(
-                self._sizes, wishes, late, NODE_HEIGHT, lines * LINE_HEIGHT, gap, most
+                self._sizes, wishes, late, NODE_HEIGHT, lines * LINE_HEIGHT, gap, max_per_layer
             )
             if self.place.width <= room:
                 break

@@ -5,8 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 
-from helpers.explorers.graph_stepper.drawing import GraphDrawing, legend
-from helpers.explorers.graph_stepper.stepper import (
+from ...graph import Recording, numbers
+from ..stage import Control, Picture
+from .drawing import GraphDrawing, legend
+from .stepper import (
     HEAD,
     LEAST_WIDTH,
     MARGIN,
@@ -18,8 +20,6 @@ from helpers.explorers.graph_stepper.stepper import (
     marks,
     phase_heads,
 )
-from helpers.explorers.stage import Control, Picture
-from helpers.graph import Recording, numbers
 
 
 class Injection(GraphStepper, mode="injection"):

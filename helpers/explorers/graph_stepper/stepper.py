@@ -10,11 +10,11 @@ from matplotlib.axes import Axes
 from torch import Tensor
 from torch.utils._pytree import tree_map_only
 
-from helpers.explorers.graph_stepper.drawing import Light
-from helpers.explorers.palette import BACKWARD, CUSTOM, FORWARD, MUTED, TEXT, Ink
-from helpers.explorers.stage import FrameExplorer, Picture
-from helpers.graph import Event, Recording, record
-from helpers.graph.record import stand_in
+from ...graph import Event, Recording, record
+from ...graph.recorder import stand_in
+from ..palette import BACKWARD, CUSTOM, FORWARD, MUTED, TEXT, Ink
+from ..stage import FrameExplorer, Picture
+from .drawing import Light
 
 MARGIN, HEAD, LINE = 10, 40, 23  # of every picture, in pixels
 LEAST_WIDTH, ROOM = 640, 720  # of a picture, in pixels: at least, and where it can be kept to

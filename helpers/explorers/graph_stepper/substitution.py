@@ -11,8 +11,11 @@ import torch
 from matplotlib.artist import Artist
 from torch import Tensor
 
-from helpers.explorers.graph_stepper.drawing import GraphDrawing, legend, short
-from helpers.explorers.graph_stepper.stepper import (
+from ...graph import Edge, Event, Node, Recording, numbers, record
+from ..palette import CUSTOM, RULE, TEXT
+from ..stage import Control, Picture
+from .drawing import GraphDrawing, legend, short
+from .stepper import (
     HEAD,
     LEAST_WIDTH,
     LINE,
@@ -24,12 +27,9 @@ from helpers.explorers.graph_stepper.stepper import (
     marks,
     phase_heads,
 )
-from helpers.explorers.palette import CUSTOM, RULE, TEXT
-from helpers.explorers.stage import Control, Picture
-from helpers.graph import Edge, Event, Node, Recording, numbers, record
 
 GAP = 34  # between the two graphs, in pixels
-MOST_REPLACED = 4  # told of below the picture
+MAX_REPLACED = 4  # told of below the picture
 
 
 @dataclass(frozen=True)
@@ -72,8 +72,8 @@ class Substitution(GraphStepper, mode="substitution"):
         replaced = [node.id for node in self.default.of_kind("operator") if node.id not in self.pairs]
         room = (ROOM - 2 * MARGIN - GAP) / 2
         self.drawings = (
-            GraphDrawing(self.default, room, framed=replaced, most=3),
-            GraphDrawing(self.recording, room, self.changed, most=3),
+            GraphDrawing(self.default, room, framed=replaced, max_per_layer=3),
+            GraphDrawing(self.recording, room, self.changed, max_per_layer=3),
         )
         self.steps = self._steps()
         heads = [
@@ -142,9 +142,9 @@ class Substitution(GraphStepper, mode="substitution"):
         return found
 
     def _lines(self) -> list[str]:
-        lines = [f"{each.node} → {each.source}: {each.text}" for each in self.replaced[:MOST_REPLACED]]
-        if len(self.replaced) > MOST_REPLACED:
-            lines.append(f"and {len(self.replaced) - MOST_REPLACED} more.")
+        lines = [f"{each.node} → {each.source}: {each.text}" for each in self.replaced[:MAX_REPLACED]]
+        if len(self.replaced) > MAX_REPLACED:
+            lines.append(f"and {len(self.replaced) - MAX_REPLACED} more.")
         return lines or ["No custom node: the two versions are compared as wholes."]
 
     def _steps(self) -> list[tuple[list[Event], list[Event]]]:

@@ -11,16 +11,16 @@ import torch
 from torch import Tensor
 from torch.utils._pytree import tree_leaves, tree_map_only
 
-from helpers.explorers.graph_stepper.drawing import GraphDrawing, Light, legend
-from helpers.explorers.graph_stepper.stepper import LEAST_WIDTH, LINE, MARGIN, ROOM, GraphStepper
-from helpers.explorers.palette import BACKWARD, CHECK, CUSTOM, FORWARD, MUTED, RULE, TEXT, Ink
-from helpers.explorers.stage import Control, Picture
-from helpers.graph import Recording
-from helpers.graph.record import as_before
+from ...graph import Recording
+from ...graph.recorder import as_before
+from ..palette import BACKWARD, CHECK, CUSTOM, FORWARD, MUTED, RULE, TEXT, Ink
+from ..stage import Control, Picture
+from .drawing import GraphDrawing, Light, legend
+from .stepper import LEAST_WIDTH, LINE, MARGIN, ROOM, GraphStepper
 
 STEPS = [10.0 ** (-1 - half / 2) for half in range(21)]
 STEPS_IN_SINGLE = 11  # of them make sense in single precision
-MOST_COORDINATES = 6
+MAX_COORDINATES = 6
 TABLE, PLOT, REACH = 300, 150, 116  # widths and heights of its parts, in pixels
 NUDGE = (
     ("▼", "value", FORWARD),
@@ -42,7 +42,7 @@ class Verification(GraphStepper, mode="verification"):
         if not self.coordinates:
             raise ValueError("no leaf holds real numbers with a gradient, so there is nothing to nudge.")
         self._base = self._evaluate()
-        self.drawing = GraphDrawing(self.recording, ROOM - 4 * MARGIN - TABLE, most=3)
+        self.drawing = GraphDrawing(self.recording, ROOM - 4 * MARGIN - TABLE, max_per_layer=3)
         width = max(LEAST_WIDTH, self.drawing.width + 4 * MARGIN + TABLE)
         self._foot = max(self.drawing.height + 4 * MARGIN, PLOT + 240 + LINE)
         under = legend(None, MARGIN, 0, width - 2 * MARGIN, NUDGE)
@@ -272,7 +272,7 @@ def _coordinates(recording: Recording) -> list[tuple[int, int]]:
     ]
     longest = max((node.tensor.numel() for node in leaves), default=0)
     turns = [(node.id, index) for index in range(longest) for node in leaves if index < node.tensor.numel()]
-    return sorted(turns[:MOST_COORDINATES])
+    return sorted(turns[:MAX_COORDINATES])
 
 
 def _coordinate(recording: Recording, coordinate: tuple[int, int], named: bool = True) -> str:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from helpers.functions import arguments
-from helpers.functions.contract import Support
+from . import arguments
+from .contract import Support
 
 FLOATS = (torch.float32, torch.float64)
 

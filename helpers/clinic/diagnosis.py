@@ -5,20 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from .entries import ORDER
-from .exam import Exam
+from .examination import Examination
 from .failures import says
-from .guard import TimeUp, surroundings_kept, time_limit
-from .patient import CannotExamine, Patient, admit, lift, timed
+from .guard import TimeUp, settings_guard, time_limit
 from .probes import baseline, changes, ctx, layout, outputs, repetition, second, shapes, stability, subsets
 from .probes import upstream as upstream_probe
 from .probes import values as value_probe
 from .report import SEVERITIES, Report
+from .subject import CannotExamine, Subject, timed, upcast, wrap
 
 RANDOM = ("mutable-state", "nondeterministic")
 WRITES = ("inplace-grad-output", "inplace-saved")
 
 # (probe, the findings after which it could only repeat them)
-PROBES: tuple[tuple[Callable[[Exam], None], tuple[str, ...]], ...] = (
+PROBES: tuple[tuple[Callable[[Examination], None], tuple[str, ...]], ...] = (
     (repetition.same_value, ()),
     (repetition.random_numbers_in_backward, ("nondeterministic",)),
     (repetition.again, ()),
@@ -63,12 +63,12 @@ def diagnose(fn: Callable[..., object], *inputs: object, seconds: float = 20.0) 
     """
     if not seconds > 0:
         raise ValueError(f"seconds must be positive; got {seconds!r}")
-    with surroundings_kept():
+    with settings_guard():
         try:
-            patient = admit(fn, inputs)
+            subject = wrap(fn, inputs)
         except CannotExamine as reason:
             return Report(getattr(fn, "__name__", type(fn).__name__), (), (f"{reason}.",), examined=False)
-        exam = Exam(patient)
+        exam = Examination(subject)
         running = "the first call"
         try:
             with time_limit(seconds):
@@ -80,44 +80,44 @@ def diagnose(fn: Callable[..., object], *inputs: object, seconds: float = 20.0) 
             exam.remarks.append(f"The examination stopped during “{running}”: {says(error)}.")
             exam.failed = True
         finally:
-            for place in patient.state:
-                place.restore()
+            for slot in subject.state:
+                slot.restore()
     order = {slug: number for number, slug in enumerate(ORDER)}
     found = sorted(exam.findings, key=lambda f: (SEVERITIES.index(f.severity), order[f.slug]))
     examined = bool(found) or not exam.failed
-    return Report(patient.subject(), tuple(found), tuple(dict.fromkeys(exam.remarks)), examined)
+    return Report(subject.description(), tuple(found), tuple(dict.fromkeys(exam.remarks)), examined)
 
 
-def _probes(exam: Exam):
+def _probes(exam: Examination):
     """Yield each probe with its name, as long as there is something left to examine."""
-    patient = exam.patient
-    given = patient.subject()
+    subject = exam.subject
+    given = subject.description()
     yield "style", lambda: baseline.style(exam)
-    patient.look_for_state()
-    raised = lift(patient)
-    visits: list = []
-    yield "the first call", lambda: visits.append(baseline.first_call(exam))
-    visit = visits[0] if visits else None
-    if visit is None:
+    subject.look_for_state()
+    raised = upcast(subject)
+    calls: list = []
+    yield "the first call", lambda: calls.append(baseline.first_call(exam))
+    call = calls[0] if calls else None
+    if call is None:
         return
-    patient.look_for_state()
-    yield "the first backward", lambda: baseline.first_backward(exam, visit)
-    patient.notice_changes()
+    subject.look_for_state()
+    yield "the first backward", lambda: baseline.first_backward(exam, call)
+    subject.notice_changes()
     yield "style", lambda: (baseline.style(exam), baseline.separate(exam))
-    yield "ctx", lambda: ctx.tensors_on_ctx(exam, patient.visit())
+    yield "ctx", lambda: ctx.tensors_on_ctx(exam, subject.run())
     yield "global settings", lambda: changes.global_settings(exam)
     if raised:
         exam.report(
             "low-precision-check",
             f"{given} is in low precision; the examination "
-            + ("was done in float64" if patient.lifted else "had to allow for its round-off"),
-            [("examined in", "float64" if patient.lifted else "the dtype given")],
+            + ("was done in float64" if subject.upcasted else "had to allow for its round-off"),
+            [("examined in", "float64" if subject.upcasted else "the dtype given")],
             "print(torch.autograd.gradcheck(fn, [i.double() for i in inputs]))",
             where="",
         )
     if exam.broken:
         return
-    patient.seconds = timed(patient)
+    subject.seconds = timed(subject)
     for probe, after in PROBES:
         if not exam.has(*after):
             name = probe.__name__.replace("_", " ")
@@ -125,7 +125,7 @@ def _probes(exam: Exam):
     yield "global settings", lambda: changes.global_settings(exam)
 
 
-def _safely(exam: Exam, probe: Callable[[], object], name: str) -> None:
+def _safely(exam: Examination, probe: Callable[[], object], name: str) -> None:
     """Run a probe; an exception that it did not expect is a remark, never a crash."""
     try:
         probe()
@@ -133,9 +133,9 @@ def _safely(exam: Exam, probe: Callable[[], object], name: str) -> None:
         exam.remarks.append(f"The probe “{name}” could not finish: {says(error)}.")
 
 
-def _time_over(exam: Exam, running: str, seconds: float) -> None:
-    patient: Patient = exam.patient
-    ordinary = patient.seconds
+def _time_over(exam: Examination, running: str, seconds: float) -> None:
+    subject: Subject = exam.subject
+    ordinary = subject.seconds
     if ordinary and ordinary > seconds / 1000:
         exam.remarks.append(
             f"The time limit of {seconds:g} s was reached during “{running}”; later probes did not run."

@@ -14,10 +14,10 @@ from torch.autograd import Function
 
 from helpers.functions.contract import Surrogate
 
-from .bed import bed, cases, noise
+from .case import Case, case, noise
 
-CASES = cases()
-sick = bed(CASES)
+CASES: list[Case] = []
+sick = case(CASES)
 
 threshold = 0.7
 settings = {"slope": 0.2}

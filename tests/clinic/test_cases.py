@@ -1,4 +1,4 @@
-"""Every Function in the ward is named as it should be: sick ones by their faults, healthy ones clean."""
+"""Every Function of the corpus is named as it should be: sick ones by their faults, healthy ones clean."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ import io
 import pytest
 
 from helpers.clinic import assert_healthy, diagnose
-from helpers.clinic.guard import surroundings_kept
+from helpers.clinic.guard import settings_guard
 
-from .ward import healthy, sick
+from .cases import healthy, sick
 
 
 def named(cases):
@@ -18,7 +18,7 @@ def named(cases):
     return [pytest.param(case, id=case.name) for case in cases]
 
 
-def test_the_ward_is_large_enough():
+def test_the_corpus_is_large_enough():
     assert len(sick.CASES) >= 40
     assert len(healthy.CASES) >= 25
 
@@ -91,7 +91,7 @@ def test_the_lines_under_a_finding_show_something(case):
         fn, inputs = case.make()
         lines, shown, unknown = finding.evidence.reproduce, io.StringIO(), None
         try:
-            with surroundings_kept(), contextlib.redirect_stdout(shown):
+            with settings_guard(), contextlib.redirect_stdout(shown):
                 exec(lines, {"fn": fn, "inputs": inputs})
         except NameError as error:
             unknown = error.name

@@ -14,10 +14,10 @@ from torch.autograd.function import once_differentiable
 
 from helpers.functions.contract import Surrogate
 
-from .bed import bed, cases, noise
+from .case import Case, case, noise
 
-CASES = cases()
-healthy = bed(CASES)
+CASES: list[Case] = []
+healthy = case(CASES)
 
 SQRT_TWO = math.sqrt(2.0)
 STENCIL = torch.tensor([1.0, -2.0, 1.0], dtype=torch.double)

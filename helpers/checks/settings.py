@@ -1,4 +1,4 @@
-"""A check runs in clean surroundings, whatever the notebook has done to global state, and says what it found."""
+"""A check runs in clean settings, whatever the notebook has done to global state, and says what it found."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ _INTERACTIVE = {"exit", "quit", "copyright", "credits", "license", "help", "open
 
 
 @contextmanager
-def clean_surroundings(namespace: MutableMapping[str, Any], seed: int) -> Iterator[list[str]]:
+def settings_guard(namespace: MutableMapping[str, Any], seed: int) -> Iterator[list[str]]:
     """Run a check with standard global state and seeded generators; give random state back afterwards.
 
     Yields:

@@ -1,4 +1,4 @@
-"""Kernels forked from one nursery: alike at birth, strangers ever after."""
+"""Kernels forked from one forkserver: alike at birth, strangers ever after."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from collections.abc import Callable
 import psutil
 import pytest
 
-from helpers.grading import nursery
+from helpers.grading import forkserver
 from helpers.grading.kernel import isolation
 from helpers.grading.runner import SHARED
 from tests.grading.conftest import GOOD, earned, notebook, with_square
 
 pytestmark = pytest.mark.skipif(
-    isolation() != "isolated", reason="needs bubblewrap, in whose worlds a nursery's kernels live"
+    isolation() != "isolated", reason="needs bubblewrap, in whose sandboxes a forkserver's kernels live"
 )
 
 
@@ -45,7 +45,7 @@ def test_a_kernel_has_no_privilege_and_can_gain_none(graded: Callable) -> None:
     assert f"['{nothing}', '{nothing}', '{nothing}', '1']" in told(graded(with_square(asked(lines))))
 
 
-def test_a_kernel_sees_neither_the_nursery_nor_what_the_grader_knows(
+def test_a_kernel_sees_neither_the_forkserver_nor_what_the_grader_knows(
     graded: Callable, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("GRADERS_SECRET", "hidden")
@@ -55,7 +55,7 @@ def test_a_kernel_sees_neither_the_nursery_nor_what_the_grader_knows(
     known = "b'hidden' in open('/proc/self/environ', 'rb').read() or 'GRADERS_SECRET' in os.environ"
     assert "[False]" in told(graded(with_square(asked(known))))
     sockets = "[os.readlink(f'/proc/self/fd/{n}') for n in os.listdir('/proc/self/fd') if os.path.exists(f'/proc/self/fd/{n}')]"
-    assert "nursery" not in told(graded(with_square(asked(sockets))))
+    assert "forkserver" not in told(graded(with_square(asked(sockets))))
 
 
 def test_two_kernels_do_not_draw_the_same_random_numbers(graded: Callable) -> None:
@@ -63,19 +63,19 @@ def test_two_kernels_do_not_draw_the_same_random_numbers(graded: Callable) -> No
     assert told(graded(with_square(draw))) != told(graded(with_square(draw)))
 
 
-def test_a_nursery_that_died_is_replaced(graded: Callable) -> None:
+def test_a_forkserver_that_died_is_replaced(graded: Callable) -> None:
     graded(notebook(GOOD))
-    old = dict(nursery._running)
+    old = dict(forkserver._running)
     assert sorted(old) == ["kernel", "pytest"]
     for each in old.values():
         psutil.Process(each.process.pid).kill()
         each.process.wait()
     assert earned(graded(notebook(GOOD))) == {"square": 2, "cube": 2}
-    assert all(nursery._running[role] is not each for role, each in old.items())
+    assert all(forkserver._running[role] is not each for role, each in old.items())
 
 
-def test_a_nursery_that_cannot_open_a_world_says_why(tmp_path) -> None:
-    address = nursery.address("kernel", "course-run-", lambda folder: dict(os.environ))
+def test_a_forkserver_that_cannot_open_a_sandbox_says_why(tmp_path) -> None:
+    address = forkserver.address("kernel", "course-run-", lambda folder: dict(os.environ))
     missing = {
         "scratch": str(tmp_path / "missing"),
         "connection": "",
@@ -85,4 +85,4 @@ def test_a_nursery_that_cannot_open_a_world_says_why(tmp_path) -> None:
         "modules": [],
     }
     with pytest.raises(RuntimeError, match=r"bubblewrap: .*missing"):
-        nursery.Forked(address, missing)
+        forkserver.Forked(address, missing)

@@ -2,10 +2,10 @@
 
 Importing torch, the checks, pytest and nbval takes longer than grading most notebooks, so it is done once for a class.
 There are two. From the one for ``pytest`` come the trusted processes that run notebooks. From the one for ``kernel`` come
-the kernels: each is a copy of its memory, which holds no answer and no reference, in a small world of its own
-(``helpers.grading.world``).
+the kernels: each is a copy of its memory, which holds no answer and no reference, in a small sandbox of its own
+(``helpers.grading.sandbox``).
 
-One speaks with a nursery in JSON, over a socket in a folder that only the grader's user can open: a request to fork, the
+One speaks with a forkserver in JSON, over a socket in a folder that only the grader's user can open: a request to fork, the
 child's process number, at last its exit status. Whoever hangs up ends the child.
 """
 
@@ -29,7 +29,7 @@ import traceback
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from helpers.grading import world
+from . import sandbox
 
 # What each child would import on its way to its work, found by comparing ``sys.modules``.
 PRELOADED = {
@@ -63,24 +63,24 @@ PRELOADED = {
 WITH_TORCH = ("torch._dynamo", "torch.testing._internal.optests", "scipy.special")
 """What the checks import when they first need it."""
 
-MOST_BYTES = 200_000  # of one message
+MAX_BYTES = 200_000  # of one message
 
 
 # -- in the grader -------------------------------------------------------------------------------------------------
 
 
-class Nursery:
-    """A running nursery, with the ``address`` at which it takes requests."""
+class Forkserver:
+    """A running forkserver, with the ``address`` at which it takes requests."""
 
     def __init__(self, role: str, folder: Path, environment: Mapping[str, str]) -> None:
-        self.owner, self.folder, self.address = os.getpid(), folder, str(folder / "nursery")
-        before = world.master() if role == "kernel" else []
+        self.owner, self.folder, self.address = os.getpid(), folder, str(folder / "forkserver")
+        before = sandbox.master() if role == "kernel" else []
         with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listener:
             listener.bind(self.address)
             listener.listen(64)
             self.process = subprocess.Popen(
-                [*before, sys.executable, "-m", "helpers.grading.nursery", role, str(listener.fileno())],
-                stdin=subprocess.PIPE,  # its end tells the nursery that the grader is gone
+                [*before, sys.executable, "-m", "helpers.grading.forkserver", role, str(listener.fileno())],
+                stdin=subprocess.PIPE,  # its end tells the forkserver that the grader is gone
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,
                 env=dict(environment),
@@ -103,12 +103,12 @@ class Nursery:
             shutil.rmtree(self.folder, ignore_errors=True)
 
 
-_running: dict[str, Nursery] = {}
+_running: dict[str, Forkserver] = {}
 _lock = threading.Lock()
 
 
 def address(role: str, prefix: str, environment: Callable[[Path], Mapping[str, str]]) -> str:
-    """The address of this process's nursery for a role, which is started when there is none.
+    """The address of this process's forkserver for a role, which is started when there is none.
 
     Args:
         role: ``"kernel"`` or ``"pytest"``.
@@ -118,7 +118,7 @@ def address(role: str, prefix: str, environment: Callable[[Path], Mapping[str, s
     with _lock:
         if role not in _running or not _running[role].alive:
             folder = Path(tempfile.mkdtemp(prefix=prefix))
-            _running[role] = Nursery(role, folder, environment(folder))
+            _running[role] = Forkserver(role, folder, environment(folder))
         return _running[role].address
 
 
@@ -130,10 +130,10 @@ def close() -> None:
 
 
 class Forked:
-    """A process forked by a nursery, with what is used here of :class:`subprocess.Popen`.
+    """A process forked by a forkserver, with what is used here of :class:`subprocess.Popen`.
 
     Raises:
-        RuntimeError: the nursery could not fork it; the message says why.
+        RuntimeError: the forkserver could not fork it; the message says why.
     """
 
     stdin = stdout = stderr = None
@@ -143,7 +143,7 @@ class Forked:
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._socket.connect(address)
         self._socket.send(json.dumps(request).encode())
-        answer = json.loads(self._socket.recv(MOST_BYTES) or '{"error": "the nursery is gone"}')
+        answer = json.loads(self._socket.recv(MAX_BYTES) or '{"error": "the forkserver is gone"}')
         if "error" in answer:
             raise RuntimeError(answer["error"])
         self.pid: int = answer["pid"]
@@ -162,7 +162,7 @@ class Forked:
         """
         if self.returncode is None:
             self._socket.settimeout(timeout)
-            answer = self._socket.recv(MOST_BYTES)
+            answer = self._socket.recv(MAX_BYTES)
             self.returncode = json.loads(answer)["status"] if answer else -signal.SIGKILL
             self._socket.close()
         return self.returncode
@@ -182,7 +182,7 @@ class Forked:
         self.send_signal(signal.SIGTERM)
 
 
-# -- in the nursery ------------------------------------------------------------------------------------------------
+# -- in the forkserver ------------------------------------------------------------------------------------------------
 
 
 def _load(role: str, modules: Sequence[str]) -> None:
@@ -198,7 +198,7 @@ def _guard(role: str, connection: socket.socket, request: dict) -> None:
     """Fork one child, watch over it, and tell how it ended."""
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     become = _become_kernel if role == "kernel" else _become_pytest
-    place = world.joined(Path(request["scratch"])) if role == "kernel" else contextlib.nullcontext()
+    place = sandbox.joined(Path(request["scratch"])) if role == "kernel" else contextlib.nullcontext()
     try:
         with place:
             child = os.fork()
@@ -208,7 +208,7 @@ def _guard(role: str, connection: socket.socket, request: dict) -> None:
             over = os.pidfd_open(child)
             if connection in select.select([over, connection], [], [])[0]:  # nobody waits for it any more
                 os.kill(child, signal.SIGKILL)
-            status = world.status_of(child)
+            status = sandbox.status_of(child)
         connection.send(json.dumps({"status": status}).encode())
     except OSError as error:
         with contextlib.suppress(OSError):
@@ -244,7 +244,7 @@ def _become_kernel(request: dict) -> None:
     """Turn this process into the kernel; it does not return."""
     try:
         limits = {int(number): most for number, most in request["limits"].items()}
-        world.enter(Path(request["scratch"]), request["uid"], limits)
+        sandbox.enter(Path(request["scratch"]), request["uid"], limits)
         os.environ.clear()
         os.environ.update(request["environment"])
         signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -270,7 +270,7 @@ def main() -> None:
     while sys.stdin not in select.select([listener, sys.stdin], [], [])[0]:
         connection, _ = listener.accept()
         with connection:
-            request = json.loads(connection.recv(MOST_BYTES) or "null")
+            request = json.loads(connection.recv(MAX_BYTES) or "null")
             if request is None:
                 continue
             _load(role, request.get("modules", ()))

@@ -18,9 +18,9 @@ from torch.autograd.graph import Node as AutogradNode
 from torch.autograd.graph import get_gradient_edge
 from torch.utils._pytree import tree_leaves, tree_map_only
 
-from helpers.functions.contract import Surrogate, declared
-from helpers.graph.recording import Edge, Event, Node, Recording, Saved
-from helpers.graph.watch import Watch
+from ..functions.contract import Surrogate, declared
+from .recording import Edge, Event, Node, Recording, Saved
+from .watch import Watch
 
 LIMIT = 60
 

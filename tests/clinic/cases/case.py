@@ -11,24 +11,19 @@ from torch import Tensor
 
 @dataclass(frozen=True)
 class Case:
-    """One Function in the ward."""
+    """One Function of the corpus."""
 
     name: str
     make: Callable[[], tuple[Callable[..., object], tuple[object, ...]]]
     expected: tuple[str, ...]
 
 
-def cases() -> list[Case]:
-    """Return an empty ward."""
-    return []
-
-
-def bed(ward: list[Case]) -> Callable[..., Callable]:
-    """Return a decorator that puts a case into ``ward`` with the findings it expects."""
+def case(cases: list[Case]) -> Callable[..., Callable]:
+    """Return a decorator that adds a case to ``cases`` with the findings it expects."""
 
     def named(*expected: str) -> Callable:
         def keep(make: Callable) -> Callable:
-            ward.append(Case(make.__name__, make, expected))
+            cases.append(Case(make.__name__, make, expected))
             return make
 
         return keep

@@ -14,16 +14,15 @@ from dataclasses import dataclass, field
 
 import torch
 
-# ``torch.autograd.grad`` imports this when it first meets grad_outputs: a second that is not the patient's.
+# ``torch.autograd.grad`` imports this when it first meets grad_outputs: a second that is not the subject's.
 import torch.fx.experimental.symbolic_shapes
 from torch import Tensor
 from torch.autograd import Function
 from torch.utils._pytree import tree_flatten, tree_unflatten
 
-from helpers.functions.contract import Surrogate, declared
-
+from ..functions.contract import Surrogate, declared
 from .guard import RandomState, modes, restore_modes
-from .state import Place, methods_of, places, same
+from .state import StateSlot, methods_of, same, state_slots
 
 # Upstream gradients start from an unusual seed: sample inputs drawn after ``manual_seed(0)`` must not equal them.
 SEED = 8191
@@ -49,7 +48,7 @@ class Slot:
 
 
 @dataclass
-class Visit:
+class Call:
     """One call: the leaves that gradients are taken at, what was passed on, and what came out."""
 
     leaves: dict[int, Tensor]
@@ -64,7 +63,7 @@ class Visit:
 
 
 @dataclass
-class Return:
+class BackwardCall:
     """One call of a custom backward, as seen from outside."""
 
     owner: type[Function]
@@ -74,7 +73,7 @@ class Return:
 
 
 @dataclass
-class Patient:
+class Subject:
     """A callable with its sample inputs."""
 
     fn: Callable[..., object]
@@ -86,11 +85,11 @@ class Patient:
     structure: object
     slots: list[Slot]
     legacy_instance: bool = False
-    lifted: bool = False
+    upcasted: bool = False
     classes: list[type[Function]] = field(default_factory=list)
     rng: RandomState = field(default_factory=RandomState)
-    state_by_key: dict[tuple[int, object], Place] = field(default_factory=dict)
-    restless: list[Place] = field(default_factory=list)
+    state_by_key: dict[tuple[int, object], StateSlot] = field(default_factory=dict)
+    mutated: list[StateSlot] = field(default_factory=list)
     seconds: float = 0.0
     modes_changed: set[str] = field(default_factory=set)
 
@@ -109,12 +108,12 @@ class Patient:
         """Whether any Function met on the way declares that its backward departs from the derivative."""
         return any(declared(owner, Surrogate) for owner in [self.fn, *self.classes])
 
-    def subject(self) -> str:
+    def description(self) -> str:
         """Return the callable with dtypes and shapes of its inputs."""
         told = [_described(slot) for slot in self.slots if slot.parameter is None]
         return f"{self.label}({', '.join(told)})"
 
-    def visit(
+    def run(
         self,
         values: Sequence[Tensor] | None = None,
         *,
@@ -122,7 +121,7 @@ class Patient:
         fresh: bool = True,
         arrange: Callable[[int, Tensor], Tensor] | None = None,
         settings: Callable[[object], object] | None = None,
-    ) -> Visit:
+    ) -> Call:
         """Call the Function on copies of ``values``.
 
         Args:
@@ -149,12 +148,12 @@ class Patient:
         finally:
             self.modes_changed.update(restore_modes(before))
         outputs = [leaf for leaf in tree_flatten(result)[0] if isinstance(leaf, Tensor)]
-        visit = Visit(leaves, arguments, outputs, custom_nodes(outputs))
-        for node in visit.nodes:
+        call = Call(leaves, arguments, outputs, custom_nodes(outputs))
+        for node in call.nodes:
             owner = type(node)._forward_cls
             if owner not in self.classes:
                 self.classes.append(owner)
-        return visit
+        return call
 
     def _call(self, arguments: dict[int, Tensor], settings: Callable[[object], object] | None) -> object:
         leaves, parameters = list(self.leaves), {}
@@ -173,8 +172,8 @@ class Patient:
     def refresh(self) -> None:
         """Put random state, and state that calls are known to change, back to the beginning."""
         self.rng.restore()
-        for place in self.restless:
-            place.restore()
+        for slot in self.mutated:
+            slot.restore()
 
     def look_for_state(self) -> None:
         """Find the state that the Function can reach; what was found before keeps the value it had then."""
@@ -184,38 +183,38 @@ class Patient:
         elif self.owner is None:
             roots.append(self.fn)
         again = bool(self.state_by_key)
-        for key, place in places(roots, self.module).items():
+        for key, slot in state_slots(roots, self.module).items():
             if key not in self.state_by_key:
-                place.made_by_calls = again and place.kind == "item"
-                self.state_by_key[key] = place
+                slot.made_by_calls = again and slot.kind == "item"
+                self.state_by_key[key] = slot
 
     @property
-    def state(self) -> list[Place]:
+    def state(self) -> list[StateSlot]:
         """The state found so far."""
         return list(self.state_by_key.values())
 
-    def notice_changes(self) -> list[Place]:
+    def notice_changes(self) -> list[StateSlot]:
         """Return the state that calls so far have changed, and reset it before each call from now on."""
-        self.restless = [place for place in self.state if place.changed()]
-        return self.restless
+        self.mutated = [slot for slot in self.state if slot.changed()]
+        return self.mutated
 
     def outside(self) -> dict[str, object]:
         """Return what the reachable state holds now."""
-        return {place.name: place.now() for place in self.state}
+        return {slot.name: slot.now() for slot in self.state}
 
     def changed_outside(self, before: dict[str, object]) -> bool:
         """Tell whether the reachable state has changed since ``before``."""
-        return any(not same(before.get(place.name), place.now()) for place in self.state)
+        return any(not same(before.get(slot.name), slot.now()) for slot in self.state)
 
-    def upstream(self, visit: Visit, seed: int = 0) -> dict[int, Tensor]:
+    def upstream(self, call: Call, seed: int = 0) -> dict[int, Tensor]:
         """Return a random upstream gradient for each differentiable output."""
         return {
-            number: noise_like(visit.outputs[number], SEED + seed + number) for number in visit.differentiable
+            number: noise_like(call.outputs[number], SEED + seed + number) for number in call.differentiable
         }
 
     def gradients(
         self,
-        visit: Visit,
+        call: Call,
         upstream: dict[int, Tensor],
         *,
         create_graph: bool = False,
@@ -226,8 +225,8 @@ class Patient:
         before = modes()
         try:
             found = torch.autograd.grad(
-                [visit.outputs[number] for number in numbers],
-                list(visit.leaves.values()),
+                [call.outputs[number] for number in numbers],
+                list(call.leaves.values()),
                 [upstream[number] for number in numbers],
                 allow_unused=True,
                 create_graph=create_graph,
@@ -235,7 +234,7 @@ class Patient:
             )
         finally:
             self.modes_changed.update(restore_modes(before))
-        return dict(zip(visit.leaves, map(plain, found), strict=True))
+        return dict(zip(call.leaves, map(plain, found), strict=True))
 
     def vjp(
         self,
@@ -246,17 +245,17 @@ class Patient:
         **options: object,
     ) -> dict[int, Tensor | None]:
         """Return the gradients of one fresh call."""
-        visit = self.visit(values, **options)
-        if not visit.differentiable:
-            return dict.fromkeys(visit.leaves)
-        upstream = self.upstream(visit, seed) if upstream is None else upstream
+        call = self.run(values, **options)
+        if not call.differentiable:
+            return dict.fromkeys(call.leaves)
+        upstream = self.upstream(call, seed) if upstream is None else upstream
         # Copies, for backwards that write into what they get.
-        return self.gradients(visit, {number: v.clone() for number, v in upstream.items()})
+        return self.gradients(call, {number: v.clone() for number, v in upstream.items()})
 
     @contextlib.contextmanager
-    def spying(self) -> Iterator[list[Return]]:
+    def spying(self) -> Iterator[list[BackwardCall]]:
         """Record what custom backwards return, before the engine casts, sums or drops it."""
-        records: list[Return] = []
+        records: list[BackwardCall] = []
         undo = []
         for owner in self.classes:
             name = "vjp" if owner.vjp is not Function.vjp else "backward"
@@ -281,11 +280,11 @@ class Patient:
         return place_of(self.module.forward if self.module is not None else self.fn, self.label)
 
 
-def _spy(owner: type[Function], backward: Callable, records: list[Return]) -> Callable:
+def _spy(owner: type[Function], backward: Callable, records: list[BackwardCall]) -> Callable:
     def spied(ctx, *upstream):
         returned = backward(ctx, *upstream)
         as_tuple = tuple(returned) if isinstance(returned, tuple | list) else (returned,)
-        records.append(Return(owner, tuple(ctx.needs_input_grad), upstream, as_tuple))
+        records.append(BackwardCall(owner, tuple(ctx.needs_input_grad), upstream, as_tuple))
         return returned
 
     return spied
@@ -335,8 +334,8 @@ def _described(slot: Slot) -> str:
     return f"{slot.name}: {str(slot.value.dtype).removeprefix('torch.')}{list(slot.value.shape)}"
 
 
-def admit(fn: object, inputs: Sequence[object]) -> Patient:
-    """Make a patient of whatever was given.
+def wrap(fn: object, inputs: Sequence[object]) -> Subject:
+    """Make a subject of whatever was given.
 
     Raises:
         CannotExamine: ``fn`` is not callable, or no input is a floating or complex tensor.
@@ -379,9 +378,9 @@ def admit(fn: object, inputs: Sequence[object]) -> Patient:
             "none of the inputs is a floating or complex tensor, so there is no gradient to examine"
         )
     label = f"{owner.__name__}.apply" if owner else getattr(target, "__name__", type(target).__name__)
-    patient = Patient(fn, call, label, owner, module, leaves, structure, slots, legacy)
-    patient.classes = [owner] if owner else []
-    return patient
+    subject = Subject(fn, call, label, owner, module, leaves, structure, slots, legacy)
+    subject.classes = [owner] if owner else []
+    return subject
 
 
 def _names(owner: type | None, target: object, inputs: Sequence[object], leaves: list[object]) -> list[str]:
@@ -402,50 +401,50 @@ def _names(owner: type | None, target: object, inputs: Sequence[object], leaves:
     return names if len(names) == len(leaves) else [f"input {number}" for number in range(len(leaves))]
 
 
-def lift(patient: Patient) -> bool:
+def upcast(subject: Subject) -> bool:
     """Work in double precision when the Function can; tell whether anything had to be raised to it."""
     wider = {torch.float16: torch.float64, torch.bfloat16: torch.float64, torch.float32: torch.float64}
     wider |= {torch.complex64: torch.complex128}
-    if not any(slot.value.dtype in wider for slot in patient.slots):
+    if not any(slot.value.dtype in wider for slot in subject.slots):
         return False
-    natural = [slot.value for slot in patient.slots]
-    for slot in patient.slots:
+    natural = [slot.value for slot in subject.slots]
+    for slot in subject.slots:
         if slot.value.dtype in wider:
             slot.value = slot.value.to(wider[slot.value.dtype])
     try:
-        with patient.spying() as records:
-            visit = patient.visit()
-            patient.gradients(visit, patient.upstream(visit))
+        with subject.spying() as records:
+            call = subject.run()
+            subject.gradients(call, subject.upstream(call))
         returned = [item for record in records for item in record.returned if isinstance(item, Tensor)]
-        fine = all(tensor.dtype not in wider for tensor in [*visit.outputs, *returned])
-        fine = fine and not any(single_inside(patient, visit))
+        fine = all(tensor.dtype not in wider for tensor in [*call.outputs, *returned])
+        fine = fine and not any(single_inside(subject, call))
     except Exception:
         fine = False
     if fine:
-        patient.lifted = True
+        subject.upcasted = True
     else:
-        for slot, value in zip(patient.slots, natural, strict=True):
+        for slot, value in zip(subject.slots, natural, strict=True):
             slot.value = value
     return True
 
 
-def single_inside(patient: Patient, visit: Visit) -> list[bool]:
+def single_inside(subject: Subject, call: Call) -> list[bool]:
     """Tell for each output whether it carries no more digits than float32, though it is float64 and moves.
 
     The inputs are moved by random numbers with all their digits, so that constants and round numbers are not
     taken for float32.
     """
     shifted = []
-    for number, value in enumerate(patient.values):
+    for number, value in enumerate(subject.values):
         noise = torch.rand(value.shape, generator=torch.Generator().manual_seed(5), dtype=torch.float64)
-        shifted.append(value * (1 + 1e-3 * noise.to(value.dtype)) if number in patient.active else value)
+        shifted.append(value * (1 + 1e-3 * noise.to(value.dtype)) if number in subject.active else value)
     try:
         with torch.no_grad():
-            outputs = patient.visit(shifted, active=[]).outputs
+            outputs = subject.run(shifted, active=[]).outputs
     except Exception:
         return []
     found = []
-    for before, after in zip(visit.outputs, outputs, strict=False):
+    for before, after in zip(call.outputs, outputs, strict=False):
         usable = after.dtype == torch.float64 and after.numel() > 0 and after.shape == before.shape
         found.append(
             usable
@@ -456,12 +455,12 @@ def single_inside(patient: Patient, visit: Visit) -> list[bool]:
     return found
 
 
-def timed(patient: Patient) -> float:
+def timed(subject: Subject) -> float:
     """Measure a fresh call, in seconds: the best of a few, for the first ones load libraries and share the processor."""
     best, spent = math.inf, 0.0
     for _ in range(6):
         started = time.perf_counter()
-        patient.visit()
+        subject.run()
         took = time.perf_counter() - started
         best, spent = min(best, took), spent + took
         if spent > 0.1:

@@ -1,4 +1,4 @@
-"""The small world a kernel lives in: bubblewrap opens it, a process joins it and gives up every privilege.
+"""The small sandbox a kernel lives in: bubblewrap opens it, a process joins it and gives up every privilege.
 
 In it there are the interpreter, the course's package and a scratch folder, and nothing else: no other submission, no
 reference, no network, no other process. What is left in it ends with it.
@@ -34,11 +34,11 @@ NAMESPACES = ("pid", "ipc", "uts", "net", "mnt")
 
 # Numbers of <sys/prctl.h> and <linux/capability.h>.
 PR_SET_DUMPABLE, PR_CAPBSET_DROP, PR_SET_NO_NEW_PRIVS = 4, 24, 38
-CAPABILITY_VERSION_3, MOST_CAPABILITIES = 0x20080522, 64
+CAPABILITY_VERSION_3, MAX_CAPABILITIES = 0x20080522, 64
 
 
 def master() -> list[str]:
-    """What to put before the command of a process that opens worlds: root needs nothing, others a name space."""
+    """What to put before the command of a process that opens sandboxes: root needs nothing, others a name space."""
     return [] if os.geteuid() == 0 else ["unshare", "--user", "--map-root-user"]
 
 
@@ -51,7 +51,7 @@ def _readable() -> list[str]:
 
 
 def _bubblewrap(scratch: Path, information: int) -> list[str]:
-    """The command that opens the world and keeps it open until its standard input ends."""
+    """The command that opens the sandbox and keeps it open until its standard input ends."""
     command = ["bwrap", "--die-with-parent", "--new-session", "--info-fd", str(information)]
     command += ["--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-net"]
     for path in SYSTEM:
@@ -73,7 +73,7 @@ def _bubblewrap(scratch: Path, information: int) -> list[str]:
 
 @contextlib.contextmanager
 def joined(scratch: Path) -> Iterator[None]:
-    """Open a world and join it: the next process that this one forks lives there, and dies with it at the end.
+    """Open a sandbox and join it: the next process that this one forks lives there, and dies with it at the end.
 
     There is no way back: this process must be one that was forked for the purpose.
 
@@ -100,17 +100,17 @@ def joined(scratch: Path) -> Iterator[None]:
             os.close(door)
         yield
     finally:
-        opened.kill()  # its first process was the world's first: all others in it are killed too
+        opened.kill()  # its first process was the sandbox's first: all others in it are killed too
         opened.wait()
 
 
 def enter(scratch: Path, uid: int | None, limits: dict[int, int]) -> None:
-    """In a process forked inside a world: become a user with no privilege, within limits, in the scratch folder.
+    """In a process forked inside a sandbox: become a user with no privilege, within limits, in the scratch folder.
 
     Args:
         scratch: the folder to work in.
         uid: the user to become, for root.
-        limits: the most of each resource, by number of :mod:`resource`.
+        limits: the limits of each resource, by number of :mod:`resource`.
     """
     os.setsid()
     null = os.open(os.devnull, os.O_RDWR)
@@ -118,7 +118,7 @@ def enter(scratch: Path, uid: int | None, limits: dict[int, int]) -> None:
         os.dup2(null, number)
     os.closerange(3, 65_536)
     limit(limits)
-    for capability in range(MOST_CAPABILITIES):
+    for capability in range(MAX_CAPABILITIES):
         with contextlib.suppress(OSError):  # there are fewer on this system
             _call("prctl", PR_CAPBSET_DROP, capability, 0, 0, 0)
     if uid is not None:
@@ -132,9 +132,9 @@ def enter(scratch: Path, uid: int | None, limits: dict[int, int]) -> None:
     os.chdir(scratch)
 
 
-def limit(most: dict[int, int]) -> None:
-    """Set the most that this process may use of each resource, by number of :mod:`resource`."""
-    for what, value in most.items():
+def limit(limits: dict[int, int]) -> None:
+    """Set the limits that this process may use of each resource, by number of :mod:`resource`."""
+    for what, value in limits.items():
         hard = resource.getrlimit(what)[1]
         value = value if hard == resource.RLIM_INFINITY else min(value, hard)
         resource.setrlimit(what, (value, value))
@@ -154,7 +154,7 @@ def status_of(pid: int) -> int:
 
 
 def main() -> int:
-    """Try it: 0 when a process in a world of its own can import what a kernel imports."""
+    """Try it: 0 when a process in a sandbox of its own can import what a kernel imports."""
     scratch = Path(sys.argv[1])
     with joined(scratch):
         pid = os.fork()

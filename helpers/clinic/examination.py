@@ -1,4 +1,4 @@
-"""What the probes share: the patient, the findings so far, and how a finding is made."""
+"""What the probes share: the subject, the findings so far, and how a finding is made."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ import torch
 from torch import Tensor
 
 from .entries import ENTRIES
-from .patient import SEED, Patient
 from .report import Evidence, Finding
 from .slopes import Slope, measure, paired, real_view
+from .subject import SEED, Subject
 
 COORDINATES = 48
 NUMERIC_BUDGET = 0.6
 
 
 @dataclass
-class Exam:
+class Examination:
     """An examination in progress."""
 
-    patient: Patient
+    subject: Subject
     findings: list[Finding] = field(default_factory=list)
     remarks: list[str] = field(default_factory=list)
     subjects: set[tuple[str, str]] = field(default_factory=set)
@@ -70,32 +70,32 @@ class Exam:
                 Evidence(told, reproduce.strip("\n")),
                 explanation or entry.why,
                 cure or entry.cure,
-                self.patient.where() if where is None else where,
+                self.subject.where() if where is None else where,
             )
         )
 
     def name(self, number: int) -> str:
         """Return the name of an input."""
-        return self.patient.slots[number].name
+        return self.subject.slots[number].name
 
     def reference(self, number: int) -> str:
         """Return how the lines that reproduce a finding refer to an input."""
-        slot = self.patient.slots[number]
+        slot = self.subject.slots[number]
         return f"inputs[{slot.leaf}]" if slot.parameter is None else f"fn.get_parameter({slot.parameter!r})"
 
     def replaced(self, number: int, by: str) -> str:
         """Return a call of ``fn`` in which one input is replaced."""
-        leaf = self.patient.slots[number].leaf
+        leaf = self.subject.slots[number].leaf
         if leaf is None:
             return (
-                f"torch.func.functional_call(fn, {{{self.patient.slots[number].parameter!r}: {by}}}, inputs)"
+                f"torch.func.functional_call(fn, {{{self.subject.slots[number].parameter!r}: {by}}}, inputs)"
             )
         return f"fn(*inputs[:{leaf}], {by}, *inputs[{leaf + 1}:])"
 
     def opening(self, change: str = "") -> str:
         """Return the lines that call ``fn``, after a change to ``inputs``, and draw the upstream gradient ``v``."""
         lines = ["import torch"]
-        if self.patient.lifted:
+        if self.subject.upcasted:
             lines.append(
                 "inputs = [i.detach().double().requires_grad_(i.requires_grad) if torch.is_tensor(i)"
                 " and i.is_floating_point() else i for i in inputs]"
@@ -118,7 +118,7 @@ class Exam:
         """The coarsest real dtype that values pass through."""
         if self.has("dtype-loss"):
             return torch.float32
-        dtypes = [slot.value.dtype for slot in self.patient.slots if slot.active] + self.output_dtypes
+        dtypes = [slot.value.dtype for slot in self.subject.slots if slot.active] + self.output_dtypes
         real = [torch.empty(0, dtype=d).real.dtype if d.is_complex else d for d in dtypes]
         return max(
             (d for d in real if d.is_floating_point), key=lambda d: torch.finfo(d).eps, default=torch.float64
@@ -141,7 +141,7 @@ class Exam:
         """Return the inner product of outputs and upstream, and the size of its largest term."""
         try:
             with torch.no_grad():
-                outputs = self.patient.visit(values, active=[]).outputs
+                outputs = self.subject.run(values, active=[]).outputs
             terms = [paired(upstream[number], outputs[number]) for number in upstream]
         except (IndexError, RuntimeError, ValueError, ArithmeticError, TypeError, AssertionError):
             return None, 0.0
@@ -169,8 +169,8 @@ class Exam:
 
     def coordinates(self, slot: int) -> list[int]:
         """Return the coordinates of an input to examine: all of a few, or a spread of many."""
-        total = real_view(self.patient.slots[slot].value).numel()
-        affordable = NUMERIC_BUDGET / max(self.patient.seconds, 1e-6) / 9 / max(len(self.patient.active), 1)
+        total = real_view(self.subject.slots[slot].value).numel()
+        affordable = NUMERIC_BUDGET / max(self.subject.seconds, 1e-6) / 9 / max(len(self.subject.active), 1)
         limit = int(max(4, min(COORDINATES, affordable)))
         if total <= limit:
             return list(range(total))
